@@ -24,7 +24,7 @@ from pathlib import Path
 from rich.table import Table
 
 from echelon.api.cluster.pools import Cluster, Level, Pool, nodes
-from echelon.api.objects.vocabulary import BLOCK, RACK
+from echelon.api.objects.vocabulary import BLOCK, DEFAULT_LEVELS, RACK
 from echelon.api.scheme import NODES, POD_GROUPS, PODS, Object
 from echelon.base.rng import Rng
 from echelon.client.informer import Caches
@@ -190,7 +190,7 @@ async def bare(log: Sequence[Change], directory: Path) -> float:
 
 def _deciding(size: Size) -> float:
     """The decisions of the run on a view of their own."""
-    view = ClusterView(levels_of(size.cluster))
+    view = ClusterView(levels_of(size.cluster) or DEFAULT_LEVELS)
     for obj in nodes(size.cluster):
         amounts = {"cpu": 96_000, "memory": 1 << 40, "nvidia.com/gpu": 8, "pods": 110}
         view.put_node(Node(obj["metadata"]["name"], obj["metadata"]["labels"], amounts))

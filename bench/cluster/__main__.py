@@ -15,23 +15,33 @@ from rich.table import Table
 from tests.cluster.controlplane import VERSION, ControlPlane, control_plane, home, missing
 
 from bench.blocked import table as reason_table
+from echelon.api.group_kinds import NATIVE, OWN, OWN_GROUP
 from echelon.runtime.plane import run_program
 
+from .capacity import starts
+from .capacity import table as capacity_table
 from .contenders import Contender, echelon, kube_scheduler
+from .fallback import Forms, compare
 from .full import reasons
+from .many import large_cluster
+from .many import table as many_table
 from .measure import Outcome, Result, Runs, run
 from .scenarios import SCENARIOS, Scenario
 from .stage import Stage, stage
 
 _ECHELON, _KUBE = "echelon", "kube-scheduler"
 _FULL = "full"
+_MANY = "many"
+_CAPACITY = "capacity"
+_FALLBACK = "fallback"
+_CHOICES = [*SCENARIOS, _FULL, _MANY, _CAPACITY, _FALLBACK]
 _SHARE = 0.85
 
 T = TypeVar("T")
 
 
 @click.command()
-@click.option("--scenario", "names", multiple=True, type=click.Choice([*SCENARIOS, _FULL]), help="[default: all]")
+@click.option("--scenario", "names", multiple=True, type=click.Choice(_CHOICES), help="[default: all]")
 @click.option("--scale", type=click.FloatRange(0, 1, min_open=True), default=1.0, help="Part of the full size.")
 @click.option("--only", type=click.Choice([_ECHELON, _KUBE]), help="Leave the other scheduler out.")
 @click.option("--rounds", type=click.IntRange(1), default=7, show_default=True, help="Runs of each but kube-scheduler.")
@@ -46,15 +56,25 @@ def main(
         sys.exit(0)
     console = Console(width=150)
     outcomes = []
-    for name in names or (*SCENARIOS, _FULL):
+    for name in names or _CHOICES:
         with tempfile.TemporaryDirectory(prefix="echelon-bench-") as temporary:
             directory = keep / name if keep else Path(temporary)
             directory.mkdir(parents=True, exist_ok=True)
+            if name == _FALLBACK:
+                for forms in compare(directory, scale, rounds, patience):
+                    console.print(_forms(forms))
+                continue
             # A control plane of its own for every scenario.
             with control_plane(directory, manager=False) as plane:
                 if name == _FULL:
                     told = run_program(_staged(plane, lambda at: reasons(at, scale)))
                     console.print(reason_table(told, "on a real control plane"))
+                    continue
+                if name == _CAPACITY:
+                    console.print(capacity_table(run_program(_staged(plane, lambda at: starts(at, scale)))))
+                    continue
+                if name == _MANY:
+                    console.print(many_table([run_program(_staged(plane, lambda at: large_cluster(at, scale)))]))
                     continue
                 chosen = [one for one in (echelon(plane), kube_scheduler(plane)) if only in (None, one.name)]
                 scenario = SCENARIOS[name](scale)
@@ -118,13 +138,36 @@ def _submissions(outcomes: list[Outcome]) -> Table:
     return table
 
 
+def _forms(forms: Forms) -> Table:
+    """What it costs that a server has no groups of pods."""
+    table = _table(
+        f"{forms.title}; Echelon with native groups, and with {OWN_GROUP} without gates",
+        ("pods", "groups", "pods/s", "last create", "last bind", "last word", "CPU", "memory", "beside native"),
+    )
+    for kind, runs in (("were there", forms.waiting), ("submitted", forms.submitted)):
+        native = runs.median(NATIVE)
+        for form in runs:
+            middle = runs.median(form)
+            created = f"{middle.to_last_create:.2f} s" if middle.to_last_create else ""
+            cells = [_rate(runs, form), created, _last_bind(middle), _last_word(middle), _cpu(middle), _memory(middle)]
+            ratio = f"{runs.rate(form) / runs.rate(NATIVE):.2f}×; CPU {_ratio(middle.own, native.own)}"
+            ratio += f" | {_ratio(middle.server, native.server)}"
+            table.add_row(kind, form, *cells, ratio if form == OWN else "")
+    return table
+
+
+def _ratio(one: float, other: float) -> str:
+    return f"{one / other:.2f}×" if other else "–"
+
+
 def _table(title: str, headings: Sequence[str]) -> Table:
     table = Table(
         title=f"pods bound on a real control plane {VERSION}: {title}; medians",
         caption="CPU of the scheduler or bare client | of etcd and kube-apiserver, until the last bind",
     )
+    words = ("scenario", "who", "pods", "groups", "aim")
     for heading in headings:
-        table.add_column(heading, justify="left" if heading in ("scenario", "who", "aim") else "right")
+        table.add_column(heading, justify="left" if heading in words else "right")
     return table
 
 

@@ -85,7 +85,7 @@ async def _server(scenario: Scenario, scale: float, rate: float) -> AsyncIterato
 async def _scheduled(scenario: Scenario, scale: float, rate: float, profile: cProfile.Profile | None = None) -> Spent:
     """The scheduler as `echelon scheduler` runs it, from the moment at which it leads."""
     async with _server(scenario, scale, rate) as at:
-        verbs = _Verbs(at.url, at.trust, {"Authorization": f"Bearer {at.token}"})
+        verbs = _Verbs(at.url, at.credentials)
         caches, clock = Caches(verbs, RealClock()), RealClock()
         settings = Settings(names=(SCHEDULER,))
         _, parts = all_parts.scheduler(verbs, caches, clock, settings)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import msgspec
 
 from echelon.client.connection_pool import ConnectionPool
+from echelon.client.login.credentials import FixedCredentials, Login
 
 PATIENCE_SECONDS = 60.0
 
@@ -27,6 +28,10 @@ class Endpoint:
     url: str
     trust: ssl.SSLContext
     token: str
+
+    @property
+    def credentials(self) -> FixedCredentials:
+        return FixedCredentials(Login(f"Bearer {self.token}", self.trust))
 
 
 def binding(namespace: str, pod: str, node: str) -> tuple[str, bytes]:
@@ -43,8 +48,7 @@ def binding(namespace: str, pod: str, node: str) -> tuple[str, bytes]:
 @asynccontextmanager
 async def connected(endpoint: Endpoint, connections: int) -> AsyncIterator[ConnectionPool]:
     """A client of that server with so many connections open."""
-    headers = {"User-Agent": "bare", "Authorization": f"Bearer {endpoint.token}"}
-    wire = ConnectionPool(endpoint.url, endpoint.trust, headers, connections)
+    wire = ConnectionPool(endpoint.url, endpoint.credentials, {"User-Agent": "bare"}, connections)
     await wire.open(connections, PATIENCE_SECONDS)
     try:
         yield wire

@@ -38,7 +38,7 @@ class Contender:
 def echelon(plane: ControlPlane, *more: str) -> Contender:
     arguments = ["scheduler", "--name", SCHEDULER, "--kubeconfig", str(plane.kubeconfig), *more]
     command = [sys.executable, "-u", "-m", "echelon", *arguments]
-    return Contender("echelon", f"echelon-scheduler-{SCHEDULER}", "waiting to lead", command)
+    return Contender("echelon", f"echelon-scheduler-{SCHEDULER}", "waiting for lease", command)
 
 
 def kube_scheduler(plane: ControlPlane) -> Contender:

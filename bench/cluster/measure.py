@@ -28,7 +28,7 @@ from .stage import Stage
 #: The numbers of connections that the bare client is tried with; the best one is the limit.
 _CONNECTIONS = (32, 64)
 #: What a user waits for is several times what is compared with the limit, so it is seen from fewer runs.
-_SUBMISSIONS = 3
+SUBMISSIONS = 3
 _LEADING_SECONDS = 60.0
 #: What passes between tidying up and the first moment of a leader, who looks for the lease every other second.  A
 #: server that comes from its rest is a little slower, so the bare client waits as long with its connections open.
@@ -128,7 +128,7 @@ def _reading(stage: Stage, client: int) -> Callable[[], list[float]]:
     return lambda: [sum(map(processor_seconds, server)), processor_seconds(client)]
 
 
-async def _waiting(stage: Stage, scenario: Scenario, contender: Contender, namespace: str, patience: float) -> Result:
+async def waiting(stage: Stage, scenario: Scenario, contender: Contender, namespace: str, patience: float) -> Result:
     """Let one scheduler bind pods that are all there when it begins."""
     await stage.submit(scenario, namespace)
     async with _contest(stage, scenario, contender, namespace) as (at_work, binds):
@@ -136,7 +136,7 @@ async def _waiting(stage: Stage, scenario: Scenario, contender: Contender, names
         return await _concluded(stage, at_work, binds, begin, before, patience)
 
 
-async def _submitted(stage: Stage, scenario: Scenario, contender: Contender, namespace: str, patience: float) -> Result:
+async def submitted(stage: Stage, scenario: Scenario, contender: Contender, namespace: str, patience: float) -> Result:
     """Let one scheduler bind pods as they come, with the clock running from the first create."""
     async with _contest(stage, scenario, contender, namespace) as (at_work, binds):
         await _let_lead(stage, at_work, binds)
@@ -192,6 +192,7 @@ async def run(
     stage: Stage, scenario: Scenario, contenders: Sequence[Contender], rounds: int, patience: float
 ) -> Outcome:
     await stage.nodes(scenario.nodes)
+    await stage.around(scenario.around)
     outcome = Outcome(scenario)
     for number in range(rounds):
         for connections in _CONNECTIONS:
@@ -200,8 +201,8 @@ async def run(
             outcome.bare.add(f"{connections} at once", result)
         for contender in contenders:
             for kind, runs, race, most in (
-                ("waiting", outcome.waiting, _waiting, rounds),
-                ("submitted", outcome.submitted, _submitted, _SUBMISSIONS),
+                ("waiting", outcome.waiting, waiting, rounds),
+                ("submitted", outcome.submitted, submitted, SUBMISSIONS),
             ):
                 if number >= (1 if contender.once else most):
                     continue

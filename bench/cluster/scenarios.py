@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from echelon.api.objects.vocabulary import BLOCK, HOSTNAME, RACK
-from echelon.api.scheme import COMPOSITE_POD_GROUPS, NODES, POD_GROUPS, PODS, Object, Resource
+from echelon.api.scheme import (
+    COMPOSITE_POD_GROUPS,
+    DEVICE_CLASSES,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Object,
+    Resource,
+)
 
 _GPU = "nvidia.com/gpu"
 #: Nodes and pods without GPUs are those of upstream's own scheduling benchmarks.
 _PLAIN_NODE = {"cpu": "4", "memory": "32Gi", "pods": "110"}
 _GPU_NODE = {"cpu": "96", "memory": "1Ti", "pods": "110", _GPU: "8"}
 _PLAIN_POD = {"cpu": "100m", "memory": "100Mi"}
+_SMALL_GPU_POD = {"cpu": "8", "memory": "64Gi", _GPU: "1"}
 _GPU_POD = {"cpu": "8", "memory": "64Gi", _GPU: "8"}
 _RACK_SIZE = 16
+_DRIVER, _DEVICES = "gpu.example.org", "gpu"
 #: The scheduler that every pod names; each contender answers to it in its turn.
 SCHEDULER = "default-scheduler"
 
@@ -30,6 +42,8 @@ class Scenario:
     nodes: list[Object]
     groups: list[tuple[Resource, Object]]
     pods: list[Object]
+    #: What is there from the beginning beside nodes; cluster-scoped.
+    around: list[tuple[Resource, Object]] = field(default_factory=list)
 
 
 def _node(index: int, capacity: dict[str, str], *, per_rack: int = 0, per_block: int = 0) -> Object:
@@ -162,11 +176,45 @@ def block_gangs(scale: float) -> Scenario:
     )
 
 
+def claim_gangs(scale: float) -> Scenario:
+    """Every pod has a ResourceClaim of its own; together they take all devices."""
+    size, each, count = _scaled(64, scale), 8, 8
+    nodes = [_node(index, _GPU_NODE) for index in range(size)]
+    names = [f"gang-{index}" for index in range(count)]
+    members = size * each // count
+    pods = [one for name in names for one in _members(name, members, _PLAIN_POD)]
+    claims = []
+    for one in pods:
+        name = one["metadata"]["name"]
+        request = {"name": "gpu", "exactly": {"deviceClassName": _DEVICES, "allocationMode": "ExactCount", "count": 1}}
+        claims.append((RESOURCE_CLAIMS, _named(RESOURCE_CLAIMS, name, {"devices": {"requests": [request]}})))
+        one["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": name}]
+    selector = {"cel": {"expression": f'device.driver == "{_DRIVER}"'}}
+    around: list[tuple[Resource, Object]] = [
+        (DEVICE_CLASSES, _named(DEVICE_CLASSES, _DEVICES, {"selectors": [selector]})),
+        *((RESOURCE_SLICES, _slice(node["metadata"]["name"], each)) for node in nodes),
+    ]
+    title = f"{count} gangs of {members} with a ResourceClaim each, {size} nodes × {each} devices"
+    groups = [*claims, *(gang(name, members) for name in names)]
+    return Scenario("claims", title, 3.0, nodes, groups, pods, around)
+
+
+def _slice(node: str, count: int) -> Object:
+    spec: Object = {
+        "driver": _DRIVER,
+        "nodeName": node,
+        "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": f"gpu-{index}", "attributes": {"model": {"string": "a"}}} for index in range(count)],
+    }
+    return _named(RESOURCE_SLICES, f"{node}-gpus", spec)
+
+
 SCENARIOS: dict[str, Callable[[float], Scenario]] = {
     "small": small_gangs,
     "large": large_gangs,
     "racks": rack_gangs,
     "blocks": block_gangs,
+    "claims": claim_gangs,
 }
 
 
@@ -183,6 +231,35 @@ def full_cluster(scale: float) -> tuple[list[Object], list[Object]]:
         one["spec"]["nodeName"] = node["metadata"]["name"]
         pods.append(one)
     return nodes, pods
+
+
+def busy_cluster(scale: float) -> tuple[list[Object], list[Object]]:
+    """Nodes, and five pods on each that take a GPU."""
+    nodes = [
+        _node(index, _GPU_NODE, per_rack=_RACK_SIZE, per_block=_RACK_SIZE * _RACK_SIZE)
+        for index in range(_scaled(10_000, scale))
+    ]
+    pods = []
+    for index, node in enumerate(nodes):
+        for number in range(5):
+            one = pod(f"busy-{index}-{number}", "", _SMALL_GPU_POD)
+            del one["spec"]["schedulingGroup"]
+            one["spec"]["nodeName"] = node["metadata"]["name"]
+            pods.append(one)
+    return nodes, pods
+
+
+def waiting_gangs(count: int, size: int) -> Scenario:
+    """Gangs whose pods ask for more GPUs than any node has."""
+    names = [f"waiting-{number}" for number in range(count)]
+    asked = {**_SMALL_GPU_POD, _GPU: "64"}
+    pods = [one for name in names for one in _members(name, size, asked)]
+    return Scenario("waiting", "gangs that do not fit", 0.0, [], [gang(name, size) for name in names], pods)
+
+
+def gang_of(name: str, size: int, key: str) -> Scenario:
+    """One gang of pods with a GPU, in one domain of `key`."""
+    return Scenario(name, name, 0.0, [], [gang(name, size, key)], _members(name, size, _SMALL_GPU_POD))
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,23 @@ from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
 import yaml
-from tests.cluster.controlplane import ControlPlane
+from tests.cluster.controlplane import ControlPlane, GateSet
 
 from echelon.api.errors import ApiError
 from echelon.api.objects import meta
-from echelon.api.scheme import COMPOSITE_POD_GROUPS, LEASES, NAMESPACES, NODES, POD_GROUPS, PODS, Object, Resource
+from echelon.api.scheme import (
+    COMPOSITE_POD_GROUPS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    OWN_GROUP_KINDS,
+    POD_GROUPS,
+    PODS,
+    RESOURCE_CLAIMS,
+    SERVICE_ACCOUNTS,
+    Object,
+    Resource,
+)
 from echelon.api.verbs import DeleteOptions, Patch, PatchType
 from echelon.base.instants import parse
 from echelon.client import kubeconfig
@@ -42,6 +54,11 @@ class Stage:
     def __init__(self, plane: ControlPlane, verbs: HttpVerbs) -> None:
         self.plane = plane
         self.verbs = verbs
+        native = plane.gates is GateSet.ALL
+        #: As this server has them.
+        self._pod_groups, self._composites = (
+            kind if native else OWN_GROUP_KINDS[kind] for kind in (POD_GROUPS, COMPOSITE_POD_GROUPS)
+        )
 
     @property
     def endpoint(self) -> Endpoint:
@@ -64,10 +81,19 @@ class Stage:
     async def nodes(self, nodes: Iterable[Object]) -> None:
         await self._each(nodes, lambda node: self.verbs.create(NODES, node))
 
+    async def around(self, objects: Iterable[tuple[Resource, Object]]) -> None:
+        await self._each(objects, lambda one: self.verbs.create(one[0], one[1]))
+
     async def submit(self, scenario: Scenario, namespace: str) -> None:
         await self.verbs.create(NAMESPACES, {"metadata": {"name": namespace}})
+        await self.account(namespace)
         await self._each(scenario.groups, lambda one: self.verbs.create(one[0], one[1], namespace))
         await self.pods(scenario.pods, namespace)
+
+    async def account(self, namespace: str) -> None:
+        """What pods run under where servers want that; no controller makes it here."""
+        account = {"metadata": {"name": "default"}, "automountServiceAccountToken": False}
+        await self.verbs.create(SERVICE_ACCOUNTS, account, namespace)
 
     async def pods(self, pods: Iterable[Object], namespace: str) -> None:
         await self._each(pods, lambda pod: self.verbs.create(PODS, pod, namespace))
@@ -75,7 +101,7 @@ class Stage:
     async def clear(self, namespace: str) -> None:
         """Everything of the namespace but itself, protected or not."""
         now = DeleteOptions(grace_period_seconds=0)
-        for resource in (PODS, POD_GROUPS, COMPOSITE_POD_GROUPS):
+        for resource in (PODS, self._pod_groups, self._composites, RESOURCE_CLAIMS):
 
             async def remove(obj: Object, resource: Resource = resource) -> None:
                 with suppress(ApiError):
@@ -101,7 +127,7 @@ class Stage:
         """When every PodGroup said that it is scheduled, if in time; kube-scheduler says nothing on composites."""
         deadline = time.perf_counter() + seconds
         while time.perf_counter() < deadline:
-            groups = (await self.verbs.list(POD_GROUPS, namespace)).items
+            groups = (await self.verbs.list(self._pod_groups, namespace)).items
             if all(meta.condition_is(group, "PodGroupInitiallyScheduled") for group in groups):
                 return time.perf_counter()
             await asyncio.sleep(0.2)

@@ -6,21 +6,29 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from echelon.api.errors import ApiError
 from echelon.api.scheme import NAMESPACES
 from echelon.api.verbs import Verbs
-from echelon.client import kubeconfig
+from echelon.client.group_discovery import speaking
+from echelon.client.http import HttpVerbs
+from echelon.deploy.options import SCHEDULER
 from tests.https_server import running
 
-from .controlplane import ControlPlane, control_plane, home, missing
+from . import audit
+from .controlplane import ControlPlane, GateSet, control_plane
+from .group_forms import with_group_kinds
+from .logins import client_of
+from .own_planes import skip_without_control_plane
 from .real_plane import RealPlane
+from .shipped_roles import NAMESPACE, Account, under_shipped_roles
 
 _numbers = itertools.count()
 
@@ -32,31 +40,73 @@ class Side:
     name: str
     verbs: Verbs
     kubeconfig: Path
+    #: What programs act through where they have accounts of their own, by part.
+    accounts: Mapping[str, Account] = field(default_factory=dict)
+
+    def acting_as(self, part: str) -> Account:
+        """What a program acts through; `verbs` and `kubeconfig` may do everything."""
+        return self.accounts.get(part) or Account(self.verbs, self.kubeconfig)
+
+    @property
+    def real(self) -> bool:
+        return self.name != "embedded"
+
+
+def gate_sets(*others: str) -> list[Any]:
+    """Parameters for a test on every gate set: with all gates always, with the rest in short runs only if named."""
+    long = pytest.mark.cluster_long
+    return [
+        pytest.param(gates, marks=pytest.mark.cluster if gates in (GateSet.ALL, *others) else long, id=str(gates))
+        for gates in GateSet
+        if gates is not GateSet.DEFAULT  # which is for older servers
+    ]
 
 
 @pytest.fixture(scope="session")
-def real_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """One for the whole run."""
-    if missing():
-        pytest.skip(f"NO REAL CONTROL PLANE in {home()}: `make cluster-tools` builds it where Go is present")
-    with control_plane(tmp_path_factory.mktemp("real")) as plane:
+def planes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[GateSet], ControlPlane]]:
+    """One for each gate set that is asked for, for the whole run."""
+    skip_without_control_plane()
+    with ExitStack() as stack:
+        running: dict[GateSet, ControlPlane] = {}
+
+        def plane(gates: GateSet) -> ControlPlane:
+            if gates not in running:
+                directory = tmp_path_factory.mktemp(gates)
+                watched = audit.policy(NAMESPACE)
+                running[gates] = stack.enter_context(control_plane(directory, gates=gates, audit=watched))
+            return running[gates]
+
         yield plane
+
+
+@pytest.fixture(scope="session")
+def real_plane(planes: Callable[[GateSet], ControlPlane]) -> ControlPlane:
+    """With all gates, for the whole run."""
+    return planes(GateSet.ALL)
 
 
 @asynccontextmanager
 async def connected(name: str, path: Path) -> AsyncIterator[Side]:
-    client = kubeconfig.connect(kubeconfig.load(path))
-    try:
+    async with client_of(path) as client:
         yield Side(name, client, path)
-    finally:
-        await client.close()
+
+
+@asynccontextmanager
+async def on_gates(plane: ControlPlane) -> AsyncIterator[Side]:
+    """A real server whose groups are read and made in the form that it has, or in Echelon's own."""
+    async with connected(str(plane.gates), plane.kubeconfig) as one:
+        assert isinstance(one.verbs, HttpVerbs)
+        support = await with_group_kinds(one.verbs)
+        async with under_shipped_roles(one.verbs, plane, support) as accounts:
+            yield replace(one, verbs=speaking(one.verbs, support), accounts=accounts)
 
 
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.cluster)])
 async def side(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Side]:
-    """Each server in turn: ours made for the test, the real one shared by all."""
-    if request.param == "real":
-        async with connected("real", request.getfixturevalue("real_plane").kubeconfig) as one:
+    """Each server in turn: ours made for the test, the real ones shared by all."""
+    if request.param != "embedded":
+        gates = GateSet.ALL if request.param == "real" else GateSet(request.param)
+        async with on_gates(request.getfixturevalue("planes")(gates)) as one:
             yield one
         return
     async with running(tmp_path / "server") as (server, _):
@@ -76,10 +126,10 @@ async def namespace(side: Side) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def world(real_plane: ControlPlane) -> AsyncIterator[RealPlane]:
-    """The real cluster, empty, with our scheduler and no other."""
-    async with connected("real", real_plane.kubeconfig) as real:
-        world = RealPlane(real.verbs)
+async def world(request: pytest.FixtureRequest, planes: Callable[[GateSet], ControlPlane]) -> AsyncIterator[RealPlane]:
+    """A real cluster, empty, with our scheduler and no other; the parameter is its gate set."""
+    async with on_gates(planes(getattr(request, "param", GateSet.ALL))) as real:
+        world = RealPlane(real.verbs, real.acting_as(SCHEDULER).verbs)
         await world.clear()
         world.start()
         try:

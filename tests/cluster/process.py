@@ -46,12 +46,25 @@ class Command:
         return self.process.returncode
 
 
+def _can_be_interrupted() -> None:
+    """Shells start what runs in the background with interrupts ignored, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@asynccontextmanager
+async def scheduler_as(login: Path, *options: str | Path) -> AsyncIterator[Command]:
+    """A scheduler process that leads, as whom a kubeconfig says."""
+    async with echelon("scheduler", "--kubeconfig", login, *options) as scheduler:
+        await scheduler.says("is ready at https://")
+        yield scheduler
+
+
 @asynccontextmanager
 async def echelon(*arguments: str | Path) -> AsyncIterator[Command]:
     """Start a command; killed at the end if it still runs then."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-u", "-m", "echelon", *map(str, arguments),
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, preexec_fn=_can_be_interrupted,
     )  # fmt: skip
     command = Command(process)
     try:

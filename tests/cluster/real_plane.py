@@ -14,12 +14,17 @@ from echelon.api.errors import ApiError
 from echelon.api.objects import meta
 from echelon.api.scheme import (
     COMPOSITE_POD_GROUPS,
+    DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
     EVENTS,
     NODES,
     POD_DISRUPTION_BUDGETS,
     POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
     STORAGE_CLASSES,
     VOLUME_CLAIMS,
     VOLUMES,
@@ -37,7 +42,8 @@ from .stepping import SteppedClock
 #: What a test may leave behind, in the order in which it can go.
 _LEFT = (
     PODS, POD_GROUPS, COMPOSITE_POD_GROUPS, WORKLOADS, POD_DISRUPTION_BUDGETS, EVENTS, NODES, PRIORITY_CLASSES,
-    VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES,
+    VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES, DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
 )  # fmt: skip
 #: Priority classes of the server itself, and those of every test, whose names say all about them.
 _KEPT = ("system-", "priority-")
@@ -49,9 +55,9 @@ _ADMISSION_TRIES = 600
 
 
 class RealPlane(SchedulerPlane):
-    def __init__(self, verbs: Verbs) -> None:
+    def __init__(self, verbs: Verbs, acting: Verbs) -> None:
         self._stepped = SteppedClock()
-        super().__init__(verbs, self._stepped, Settings())
+        super().__init__(verbs, self._stepped, Settings(), acting)
 
     async def settle(self, seconds: float = SETTLE_SECONDS) -> None:
         """Let so much of the scheduler's time pass, all that happens meanwhile included."""

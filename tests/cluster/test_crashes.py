@@ -15,9 +15,11 @@ from echelon.api.errors import ApiError
 from echelon.api.objects import meta
 from echelon.api.scheme import NODES, POD_GROUPS, PODS
 from echelon.api.verbs import DeleteOptions, Verbs
+from echelon.deploy.options import SCHEDULER
 from echelon.testing.builders import make_node, make_pod, make_pod_group
 
 from .conftest import Side
+from .gangs import count_bound
 from .process import echelon
 
 GANGS, MEMBERS = 50, 3
@@ -47,10 +49,6 @@ async def submit(verbs: Verbs, namespace: str, node: str) -> None:
     await asyncio.gather(*(verbs.create(POD_GROUPS, group, namespace) for group in groups))
 
 
-async def bound(verbs: Verbs, namespace: str) -> int:
-    return sum(bool(pod["spec"].get("nodeName")) for pod in (await verbs.list(PODS, namespace)).items)
-
-
 async def remove(verbs: Verbs, namespace: str, node: str) -> None:
     now = DeleteOptions(grace_period_seconds=0)
     for resource in (PODS, POD_GROUPS):
@@ -66,13 +64,13 @@ async def test_gangs_are_whole_soon_after_a_death_while_binding(
     side: Side, namespace: str, chance: int, record_property: Callable[[str, object], None]
 ) -> None:
     node = f"{namespace}-node"
-    command = ("scheduler", "--no-leader-elect", "--kubeconfig", side.kubeconfig)
+    command = ("scheduler", "--no-leader-elect", "--kubeconfig", side.acting_as(SCHEDULER).kubeconfig)
     await submit(side.verbs, namespace, node)
     async with echelon(*command) as first:
         # A little later in every round, so that death comes at many moments; from half on it would come too late.
         await _until_bound(side.verbs, namespace, 1 + chance * GANGS * MEMBERS // (2 * ROUNDS))
         await first.end(signal.SIGKILL)
-    record_property("bound at death", await bound(side.verbs, namespace))
+    record_property("bound at death", await count_bound(side.verbs, namespace))
     begin = time.monotonic()
     async with echelon(*command) as second:
         await second.says("is ready at")
@@ -86,7 +84,7 @@ async def test_gangs_are_whole_soon_after_a_death_while_binding(
 
 async def _until_bound(verbs: Verbs, namespace: str, wanted: int) -> None:
     deadline = time.monotonic() + _PATIENCE_SECONDS
-    while (count := await bound(verbs, namespace)) < wanted:
+    while (count := await count_bound(verbs, namespace)) < wanted:
         assert time.monotonic() < deadline, f"only {count} of {wanted} pods are bound"
 
 

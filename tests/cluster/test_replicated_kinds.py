@@ -19,6 +19,7 @@ from echelon.api.scheme import (
 from echelon.api.verbs import Patch, PatchType, WriteOptions
 
 from .conftest import Side
+from .waiting import eventually
 
 KINDS = [DEPLOYMENTS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS]
 TEMPLATE: Object = {
@@ -97,9 +98,21 @@ async def test_a_scale_that_cannot_be_is_refused(side: Side, namespace: str) -> 
         assert refused.value.reason == "Conflict"
     unchanged = await side.verbs.get(DEPLOYMENTS, "x", namespace)
     assert unchanged["metadata"]["generation"] == 1
+    await eventually(lambda: _scales_as_read(side, namespace))
+
+
+async def _scales_as_read(side: Side, namespace: str) -> bool:
+    """Whether the version that was read is still the newest: controllers of the real server write the status."""
     body = scale_body(replicas=4)
-    body["metadata"]["resourceVersion"] = unchanged["metadata"]["resourceVersion"]
-    await side.verbs.update(DEPLOYMENTS, body, namespace, "scale")
+    read = await side.verbs.get(DEPLOYMENTS, "x", namespace)
+    body["metadata"]["resourceVersion"] = read["metadata"]["resourceVersion"]
+    try:
+        await side.verbs.update(DEPLOYMENTS, body, namespace, "scale")
+    except ApiError as error:
+        if error.reason != "Conflict":
+            raise
+        return False
+    return True
 
 
 def owners(obj: Object) -> dict[tuple[str, str, str], Any]:

@@ -28,7 +28,8 @@ from echelon.api.verbs import Verbs
 from tests.https_server import running
 
 from .conftest import Side
-from .working_plane import at_work_on, until
+from .waiting import until
+from .working_plane import at_work_on
 
 KINDS = (TRAIN_JOBS, JOB_SETS, JOBS, WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS, PODS)
 #: Pods of a Job end in a random suffix, names of groups in a hash of what owns them.
@@ -134,7 +135,7 @@ def _told(found: Object) -> Object:
 @asynccontextmanager
 async def in_process(directory: Path) -> AsyncIterator[Side]:
     async with running(directory) as (_, pipeline):
-        yield Side("in process", pipeline, directory)
+        yield Side("embedded", pipeline, directory)
 
 
 @pytest.mark.conformance("API-128")

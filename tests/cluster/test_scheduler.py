@@ -22,6 +22,8 @@ from tests.integration import (
     test_scheduler_topology,
 )
 
+from .conftest import gate_sets
+from .controlplane import GateSet
 from .real_plane import RealPlane
 
 _MODULES = (
@@ -42,6 +44,24 @@ ONLY_EMBEDDED = {
 }
 
 
+#: What short runs do on servers that lack gates: one of each thing that is different there.
+IN_SHORT = (
+    "test_a_gang_that_fits_is_placed_and_takes_in_later_members",
+    "test_a_gang_below_its_quorum_waits_and_says_for_what",
+    "test_pods_wait_for_their_group_then_for_room",
+    "test_a_gang_evicts_for_its_minimum_and_then_for_the_rest",
+    "test_a_gang_of_gangs_waits_for_its_second_group_and_its_last_pod",
+    "test_a_basic_group_in_a_rack_and_one_in_a_zone",
+    "test_a_group_whose_parent_does_not_exist_says_so_and_goes_on_when_it_does",
+    "test_pods_whose_group_is_deleted_wait_for_it_and_say_so",
+)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    others = (GateSet.NONE, GateSet.FLAT_GROUPS) if metafunc.function.__name__ in IN_SHORT else ()
+    metafunc.parametrize("world", gate_sets(*others), indirect=True)
+
+
 def _on_the_real_cluster(body: Callable[..., Awaitable[None]], marks: list[pytest.Mark]) -> Callable[..., Any]:
     """The same body and parameters; its world comes from the fixture of that name."""
 
@@ -49,8 +69,8 @@ def _on_the_real_cluster(body: Callable[..., Awaitable[None]], marks: list[pytes
         await body(world, **arguments)
 
     test.__signature__ = inspect.signature(body)  # type: ignore[attr-defined]
-    test.__doc__ = body.__doc__
-    test.pytestmark = [*marks, pytest.mark.cluster.mark]  # type: ignore[attr-defined]
+    test.__doc__, test.__name__ = body.__doc__, body.__name__
+    test.pytestmark = [*marks]  # type: ignore[attr-defined]
     return test
 
 

@@ -11,7 +11,8 @@ from echelon.api.scheme import JOB_SETS, JOBS, RESOURCE_QUOTAS, Object
 from echelon.api.verbs import Verbs
 
 from .conftest import Side
-from .working_plane import at_work_on, until
+from .waiting import until
+from .working_plane import at_work_on
 
 CPU = "requests.cpu"
 

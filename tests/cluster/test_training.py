@@ -5,12 +5,11 @@ On the real side the Jobs and the clean-up are kube-controller-manager's.
 
 from __future__ import annotations
 
+import functools
 import json
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -18,10 +17,12 @@ from click.testing import CliRunner
 from echelon.api.errors import ApiError
 from echelon.api.objects import meta
 from echelon.api.objects.builtin_runtimes import builtin_runtimes
-from echelon.api.objects.vocabulary import RACK
+from echelon.api.objects.vocabulary import HOSTNAME, RACK
 from echelon.api.schema.crd_manifests import custom_resource_definitions
+from echelon.api.schema.decoding import copy_tree
 from echelon.api.scheme import (
     CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
     EVENTS,
     JOB_SETS,
     JOBS,
@@ -34,12 +35,21 @@ from echelon.api.scheme import (
     Object,
     Resource,
 )
-from echelon.api.verbs import Verbs, WatchOptions, WriteOptions
+from echelon.api.verbs import Patch, PatchType, Verbs, WatchOptions, WriteOptions
 from echelon.cli import main
 
-from .conftest import Side
-from .controlplane import ControlPlane
-from .working_plane import CRDS, at_work_on, until, with_all_kinds
+from .conftest import Side, gate_sets
+from .controlplane import ControlPlane, GateSet
+from .installing import kubectl_now
+from .job_objects import jobset, train_job
+from .open_definitions import open_definition
+from .waiting import is_gone, until
+from .working_plane import at_work_on, with_all_kinds
+
+#: What our programs do is tried on every gate set; what only the kinds do is the same on all.
+everywhere = pytest.mark.parametrize("side", ["embedded", *gate_sets()], indirect=True)
+#: In short runs too.
+without_gates = pytest.mark.parametrize("side", ["embedded", *gate_sets(GateSet.NONE)], indirect=True)
 
 
 @pytest.fixture
@@ -51,29 +61,6 @@ async def kinds(side: Side) -> Verbs:
 async def at_work(side: Side) -> AsyncIterator[Verbs]:
     async with at_work_on(side) as verbs:
         yield verbs
-
-
-def jobset(name: str, **spec: Any) -> Object:
-    container = {"name": "main", "image": "busybox", "command": ["sleep", "2"], "resources": {"requests": {"cpu": "1"}}}
-    pods = {"spec": {"containers": [container]}}
-    jobs = [
-        {"name": "workers", "replicas": 2, "template": {"spec": {"parallelism": 2, "completions": 2, "template": pods}}}
-    ]
-    return {
-        "apiVersion": JOB_SETS.api_version,
-        "kind": JOB_SETS.kind,
-        "metadata": {"name": name},
-        "spec": {"replicatedJobs": jobs, **spec},
-    }
-
-
-def train_job(name: str, runtime: str, **trainer: Any) -> Object:
-    return {
-        "apiVersion": TRAIN_JOBS.api_version,
-        "kind": TRAIN_JOBS.kind,
-        "metadata": {"name": name},
-        "spec": {"runtimeRef": {"name": runtime}, "trainer": {"numNodes": 2, **trainer}},
-    }
 
 
 async def has(verbs: Verbs, resource: Resource, name: str, namespace: str, condition: str) -> bool:
@@ -88,33 +75,19 @@ async def test_definitions_are_taken_without_a_warning_and_established(side: Sid
         options = WriteOptions(dry_run=True, field_validation="Strict", warn=heard.append)
         fresh = {**definition, "metadata": {"name": definition["metadata"]["name"]}}
         with suppress(ApiError):  # it may be there already
-            await side.verbs.delete(CRDS, meta.name(fresh))
-        await until(lambda name=meta.name(fresh): _is_gone(side.verbs, name))
-        await side.verbs.create(CRDS, fresh, "", options)
+            await side.verbs.delete(CUSTOM_RESOURCE_DEFINITIONS, meta.name(fresh))
+        await until(functools.partial(is_gone, side.verbs, CUSTOM_RESOURCE_DEFINITIONS, meta.name(fresh)))
+        await side.verbs.create(CUSTOM_RESOURCE_DEFINITIONS, fresh, "", options)
         assert heard == []
-        await side.verbs.create(CRDS, fresh)
-        await until(lambda name=meta.name(fresh): has(side.verbs, CRDS, name, "", "Established"))
-        made = await side.verbs.get(CRDS, meta.name(fresh))
+        await side.verbs.create(CUSTOM_RESOURCE_DEFINITIONS, fresh)
+        await until(lambda name=meta.name(fresh): has(side.verbs, CUSTOM_RESOURCE_DEFINITIONS, name, "", "Established"))
+        made = await side.verbs.get(CUSTOM_RESOURCE_DEFINITIONS, meta.name(fresh))
         assert not meta.condition_is(made, "NonStructuralSchema")
-
-
-async def _is_gone(verbs: Verbs, name: str) -> bool:
-    try:
-        await verbs.get(CRDS, name)
-    except ApiError as error:
-        return error.code == 404
-    return False
 
 
 @pytest.mark.cluster
 def test_kubectl_applies_prints_and_explains_the_kinds(real_plane: ControlPlane, tmp_path: Path) -> None:
-    def kubectl(*arguments: str, given: str | None = None) -> str:
-        done = subprocess.run(
-            [real_plane.kubectl, "--kubeconfig", real_plane.kubeconfig, "--cache-dir", tmp_path, *arguments],
-            input=given, capture_output=True, text=True, timeout=240, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+    kubectl = functools.partial(kubectl_now, real_plane, "--cache-dir", str(tmp_path))
 
     kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", given=CliRunner().invoke(main, ["crds"]).output)
     kubectl("wait", "--for=condition=Established", "crd/jobsets.jobset.x-k8s.io", "--timeout=180s")
@@ -179,6 +152,7 @@ async def test_schemas_drop_what_they_do_not_know_and_say_so(kinds: Verbs, names
     assert heard == ['unknown field "spec.nosuch"']
 
 
+@without_gates
 async def test_jobset_runs_to_its_end_as_one_gang_in_one_rack(at_work: Verbs, namespace: str) -> None:
     gang = {
         "schedulingPolicy": {"gang": {}},
@@ -199,6 +173,35 @@ async def test_jobset_runs_to_its_end_as_one_gang_in_one_rack(at_work: Verbs, na
     await until(lambda: has(at_work, JOB_SETS, "gang", namespace, "Completed"))
 
 
+@without_gates
+async def test_jobset_that_ran_and_was_suspended_goes_on_elsewhere(at_work: Verbs, namespace: str) -> None:
+    """As an evicted one does that a queue admits to other nodes; most servers keep templates of started Jobs."""
+    made = jobset("js", scheduling={"schedulingPolicy": {"gang": {}}})
+    pods = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pods["containers"][0]["command"] = ["sleep", "9d"]
+    await at_work.create(JOB_SETS, made, namespace)
+    await until(lambda: _are_on(at_work, namespace, "train-"))
+
+    async def change(spec: Object) -> None:
+        await at_work.patch(JOB_SETS, "js", Patch(PatchType.MERGE, {"spec": spec}), namespace)
+
+    await change({"suspend": True})
+    await until(lambda: has(at_work, JOB_SETS, "js", namespace, "Suspended"))
+    jobs = copy_tree((await at_work.get(JOB_SETS, "js", namespace))["spec"]["replicatedJobs"])
+    jobs[0]["template"]["spec"]["template"]["spec"]["nodeSelector"] = {HOSTNAME: "train-r1-n1"}
+    await change({"replicatedJobs": jobs})
+    await change({"suspend": False})
+    await until(lambda: _are_on(at_work, namespace, "train-r1-n1"))
+    assert not await has(at_work, JOB_SETS, "js", namespace, "Suspended")
+    await at_work.delete(JOB_SETS, "js", namespace)
+
+
+async def _are_on(verbs: Verbs, namespace: str, node: str) -> bool:
+    """Whether there are four pods, all on nodes whose names begin so."""
+    pods = [pod for pod in (await verbs.list(PODS, namespace)).items if not meta.deleting(pod)]
+    return len(pods) == 4 and all(pod["spec"].get("nodeName", "").startswith(node) for pod in pods)
+
+
 @pytest.mark.cluster
 @pytest.mark.parametrize("side", ["real"], indirect=True)
 async def test_what_our_own_server_would_refuse_is_not_acted_on(at_work: Verbs, namespace: str) -> None:
@@ -215,6 +218,7 @@ async def test_what_our_own_server_would_refuse_is_not_acted_on(at_work: Verbs, 
     assert (await at_work.list(JOBS, namespace)).items == []
 
 
+@everywhere
 @pytest.mark.parametrize(
     "runtime",
     ["plain-cpu", "torch-distributed-gang", "jax-distributed", "xgboost-distributed", "flux-distributed-gang"],
@@ -229,6 +233,7 @@ async def test_train_job_runs_to_its_end(at_work: Verbs, namespace: str, runtime
     assert bool((await at_work.list(POD_GROUPS, namespace)).items) == runtime.endswith("gang")
 
 
+@everywhere
 @pytest.mark.parametrize(("runtime", "nodes"), [("deepspeed-distributed", 1), ("mlx-distributed-gang", 2)])
 async def test_mpi_train_job_runs_to_its_end(at_work: Verbs, namespace: str, runtime: str, nodes: int) -> None:
     trainer = {"numNodes": nodes, "image": "busybox", "command": ["mpirun", "sleep", "2"]}
@@ -242,6 +247,7 @@ async def test_mpi_train_job_runs_to_its_end(at_work: Verbs, namespace: str, run
     assert {one["name"]: one["succeeded"] for one in status}["launcher"] == 1
 
 
+@everywhere
 async def test_train_job_waits_for_the_groups_of_another_scheduler(at_work: Verbs, namespace: str) -> None:
     """Our own server refuses it; elsewhere the TrainJob says what is missing, and goes on once it is there."""
     group = "scheduling.x-k8s.io"
@@ -264,20 +270,12 @@ async def test_train_job_waits_for_the_groups_of_another_scheduler(at_work: Verb
     if not refused:
         await until(told)
         assert (await at_work.list(JOB_SETS, namespace)).items == []
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    names = {"plural": "podgroups", "singular": "podgroup", "kind": "PodGroup", "listKind": "PodGroupList"}
-    body = {"group": group, "scope": "Namespaced", "names": names, "versions": [version]}
-    metadata = {
-        "name": f"podgroups.{group}",
-        "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/scheduler-plugins/pull/50"},
-    }
-    definition = {"apiVersion": CRDS.api_version, "kind": CRDS.kind, "metadata": metadata, "spec": body}
-    await at_work.create(CRDS, definition)
+    definition = open_definition(group, "v1alpha1", "podgroups", "PodGroup")
+    await at_work.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
     try:
-        await until(lambda: has(at_work, CRDS, f"podgroups.{group}", "", "Established"))
+        await until(lambda: has(at_work, CUSTOM_RESOURCE_DEFINITIONS, f"podgroups.{group}", "", "Established"))
         if refused:
             await at_work.create(TRAIN_JOBS, job, namespace)
         await until(lambda: has(at_work, TRAIN_JOBS, "model", namespace, "Complete"))
     finally:
-        await at_work.delete(CRDS, f"podgroups.{group}")
+        await at_work.delete(CUSTOM_RESOURCE_DEFINITIONS, f"podgroups.{group}")
