@@ -1,10 +1,11 @@
 """What holds for all tests: no scheduler under test acts on a verdict that the engine's judge refuses, no root goes a
 way that the table of phases does not have, no tree that objects share is changed, and no random example fails for
-taking long, since that is a matter of the machine.
+taking long, since that is a matter of the machine.  Programs under test can be interrupted, however tests are started.
 """
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -19,6 +20,11 @@ settings.register_profile(
     "whatever the machine", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 settings.load_profile("whatever the machine")
+
+# Shells and nohup start what runs in the background with these ignored, and children inherit that.
+for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _usual)
 
 
 @pytest.fixture(autouse=True)

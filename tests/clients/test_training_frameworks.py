@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ import pytest
 import yaml
 
 from tests.e2e import kubectl as kubectl_module
-from tests.e2e.test_process_nodes import client, documents, started
-from tests.e2e.test_training import EXAMPLES, apply, losses, trainers, until_trained
+from tests.e2e.test_process_nodes import client, documents, started, until
+from tests.e2e.test_training import EXAMPLES, apply, kill_process, losses, trainers, until_trained
 
 from .environments import interpreter
 
@@ -31,14 +32,20 @@ def resized(example: str, kind: str, processes: int) -> list[Any]:
     return documents(text.replace('value: "2"', f'value: "{processes}"'))
 
 
+def jax_images(folder: Path) -> Path:
+    """A file for --images by which JAX images run in an environment with JAX."""
+    environment = interpreter("jax").parents[1]
+    images = folder / "images.yaml"
+    images.write_text(yaml.safe_dump({"images": [{"image": "nvcr.io/nvidia/jax*", "virtualenv": str(environment)}]}))
+    return images
+
+
 @pytest.mark.parametrize(
     ("tier", "kind", "processes"),
     [("net", "trainjob", 2), ("net", "jobset", 4), ("names", "jobset", 2), ("plain", "trainjob", 2)],
 )
 def test_jax_trains(tmp_path: Path, tier: str, kind: str, processes: int) -> None:
-    environment = interpreter("jax").parents[1]
-    images = tmp_path / "images.yaml"
-    images.write_text(yaml.safe_dump({"images": [{"image": "nvcr.io/nvidia/jax*", "virtualenv": str(environment)}]}))
+    images = jax_images(tmp_path)
     with started(tmp_path / "data", "--tier", tier, "--images", str(images)) as up:
         kubectl = client(up, tmp_path)
         apply(kubectl, "jax", "code")
@@ -50,6 +57,25 @@ def test_jax_trains(tmp_path: Path, tier: str, kind: str, processes: int) -> Non
         assert found[0][1] > 10 * found[0][200]
         log = kubectl("logs", trainers(kubectl, _GROUPS[kind])[0]["metadata"]["name"])
         assert f"process 0 of {processes} on {processes} devices" in log
+
+
+@pytest.mark.parametrize("kind", ["jobset", "trainjob"])
+def test_jax_goes_on_from_its_checkpoint_when_a_worker_is_killed(tmp_path: Path, kind: str) -> None:
+    images = jax_images(tmp_path)
+    with started(tmp_path / "data", "--images", str(images)) as up:
+        kubectl = client(up, tmp_path)
+        apply(kubectl, "jax", "code", kind)
+        group = _GROUPS[kind]
+        until(lambda: (found := trainers(kubectl, group)) and max(losses(kubectl, found[0]), default=0) >= 60, 120)
+        kill_process(up, trainers(kubectl, group)[1])
+        until_trained(kubectl, kind, "jax")
+        assert kubectl.object("jobset", "jax")["status"]["restarts"] == 1
+        again = trainers(kubectl, group)[0]
+        log = kubectl("logs", again["metadata"]["name"])
+        resumed = re.search(r"resumed from the checkpoint of step (\d+)", log)
+        assert resumed
+        assert 200 > min(losses(kubectl, again)) > int(resumed[1]) >= 40
+        assert "done after step 200" in log
 
 
 @pytest.mark.parametrize("kind", ["jobset", "trainjob"])

@@ -30,17 +30,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_OUTCOMES] = {}
+    config.pluginmanager.register(_Recorder(config.stash[_OUTCOMES]))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  # type: ignore[no-untyped-def]
+    """A worker runs the test, so that what it proves goes with its report to the process that prints the table."""
     report = yield
-    ran = report.when == "call" or (report.when == "setup" and not report.passed)
-    if ran and not report.skipped:
-        for mark in item.iter_markers("conformance"):
-            for identifier in mark.args:
-                item.config.stash[_OUTCOMES].setdefault(identifier, []).append(report.passed)
+    report.conformance = [identifier for mark in item.iter_markers("conformance") for identifier in mark.args]
     return report
+
+
+class _Recorder:
+    def __init__(self, outcomes: dict[str, list[bool]]) -> None:
+        self._outcomes = outcomes
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        ran = report.when == "call" or (report.when == "setup" and not report.passed)
+        if ran and not report.skipped:
+            for identifier in getattr(report, "conformance", ()):
+                self._outcomes.setdefault(identifier, []).append(report.passed)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

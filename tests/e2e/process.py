@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -24,8 +26,10 @@ def leftovers(data: Path) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
-                told = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+                told = (entry / "cmdline").read_bytes()
                 alive = (entry / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+                with contextlib.suppress(PermissionError):  # shims let nobody look into them
+                    told += (entry / "environ").read_bytes()
             except OSError:
                 continue
             if alive and str(data).encode() in told:
@@ -36,9 +40,13 @@ def leftovers(data: Path) -> list[int]:
 class UpProcess:
     """One data directory, one port, any number of lives."""
 
-    def __init__(self, data: Path, *options: str) -> None:
+    def __init__(self, data: Path, *options: str, within: Sequence[str] = ()) -> None:
+        """`within` is a command that runs the rest of its arguments."""
         self.data = data
         self.kubeconfig = data / "kubeconfig"
+        #: What it printed until it was ready.
+        self.told = ""
+        self._within = within
         self._arguments = ["--data", str(data), "--port", str(free_port()), *options]
         self._process: subprocess.Popen[str] | None = None
 
@@ -46,7 +54,7 @@ class UpProcess:
         """Start and wait for the line that says it is ready."""
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "echelon", "up", *self._arguments],
+            [*self._within, sys.executable, "-m", "echelon", "up", *self._arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -57,10 +65,16 @@ class UpProcess:
         told: list[str] = []
         for line in self._process.stdout:
             told.append(line)
+            self.told = "".join(told)
             if "is ready at" in line:
                 return
-            assert time.monotonic() < deadline, "".join(told)
-        raise AssertionError(f"echelon up ended early:\n{''.join(told)}")
+            assert time.monotonic() < deadline, self.told
+        raise AssertionError(f"echelon up ended early:\n{self.told}")
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     def kill(self) -> None:
         """SIGKILL: no chance to finish anything."""
@@ -69,6 +83,15 @@ class UpProcess:
     def stop(self) -> int:
         """SIGTERM: the orderly way; the exit code."""
         return self._end(signal.SIGTERM)
+
+    def stop_and_kill(self, first: signal.Signals) -> str:
+        """A signal, and once it says that it stops, Ctrl-C; what it said in between."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        self._process.send_signal(first)
+        said = self._process.stdout.readline()
+        assert self._end(signal.SIGINT) == 0
+        return said
 
     def kill_if_alive(self) -> None:
         """For a test that may have failed anywhere."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from echelon.api.objects.vocabulary import RACK
 from tests.e2e import kubectl as kubectl_module
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.process import UpProcess
@@ -147,6 +148,18 @@ def test_ctrl_c_ends_a_run_with_130(tmp_path: Path) -> None:
     process.stdout.close()
 
 
+def test_ctrl_c_ends_a_command_that_has_not_begun_with_130(tmp_path: Path) -> None:
+    """While it reads its manifest, from a pipe that nobody writes to."""
+    manifest = tmp_path / "pipe.yaml"
+    os.mkfifo(manifest)
+    command = [sys.executable, "-m", "echelon", "run", str(manifest)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with manifest.open("w"):  # opens when the other side does
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err.strip()) == (130, "", "echelon: interrupted")
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -163,6 +176,11 @@ def test_ctrl_c_ends_a_run_with_130(tmp_path: Path) -> None:
         (UNKNOWN_RUNTIME, "no-such-runtime"),
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {}\n", "spec.containers: Required value"),
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {contaners: []}\n", 'unknown field "spec.contaners"'),
+        (
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n---\napiVersion: v1\nkind: Pod\n"
+            "metadata: {name: x}\nspec: {contaners: []}\n",
+            "manifest.yaml:5: Pod in version",
+        ),
     ],
 )
 def test_a_bad_manifest_gets_one_clear_message(tmp_path: Path, content: str, message: str) -> None:
@@ -203,6 +221,12 @@ def test_a_port_in_use_is_said_and_leaves_nothing(tmp_path: Path) -> None:
     assert "in use" in line
 
 
+def test_an_address_of_another_machine_is_said_and_leaves_nothing(tmp_path: Path) -> None:
+    done = echelon("up", "--data", tmp_path / "data", "--bind", "192.0.2.1", "--port", 0)
+    assert done.returncode == 2
+    assert done.stderr == "echelon: 192.0.2.1 is no address of this machine; set another with --bind\n"
+
+
 def test_a_second_process_on_the_same_data_is_refused(tmp_path: Path) -> None:
     first = UpProcess(tmp_path / "data")
     first.start()
@@ -238,7 +262,7 @@ def test_ephemeral_and_data_exclude_each_other(tmp_path: Path) -> None:
     assert "mutually exclusive" in done.stderr
 
 
-def test_up_prints_the_kubeconfig_and_tree_reads_it(tmp_path: Path) -> None:
+def test_up_prints_the_kubeconfig_and_tree_and_topology_read_it(tmp_path: Path) -> None:
     up = UpProcess(tmp_path / "data", "--speed", "20")
     up.start()
     try:
@@ -249,6 +273,17 @@ def test_up_prints_the_kubeconfig_and_tree_reads_it(tmp_path: Path) -> None:
         nonsense = echelon("tree", "thing/none", "--kubeconfig", up.kubeconfig)
         assert nonsense.returncode == 2
         assert "unknown kind 'thing'" in nonsense.stderr
+        seen = json.loads(echelon("topology", "-o", "json", "--kubeconfig", up.kubeconfig).stdout)
+        assert (seen["source"], seen["cluster"]["nodes"]) == ("node labels", 24)
+        assert [len(block["children"]) for block in seen["cluster"]["children"]] == [3, 3]
+        assert seen["cluster"]["free"] == {"nvidia.com/gpu": "192"}
+        own = json.loads(
+            echelon("topology", "--topology-levels", RACK, "-o", "json", "--kubeconfig", up.kubeconfig).stdout
+        )
+        assert (own["source"], len(own["cluster"]["children"])) == ("configured", 6)
+        refused = echelon("topology", "--topology-levels", f"{RACK},{RACK}", "--kubeconfig", up.kubeconfig)
+        assert refused.returncode == 2
+        assert refused.stderr == f"echelon: --topology-levels: {RACK}: is listed twice\n"
     finally:
         begin = time.monotonic()
         assert up.stop() == 0

@@ -33,7 +33,7 @@ from echelon.testing.builders import make_node
 from tests.https_server import running
 
 NAMESPACE = "echelon-system"
-ALL = ("jobset", "trainjob", "stage-quota")
+ALL = ("jobset", "trainjob", "stage-quota", "job-groups")
 
 
 class Installed:
@@ -135,7 +135,20 @@ async def test_fields_of_others_are_named_and_nothing_is_changed(cluster: Instal
 
 
 async def test_replicas_that_do_not_come_are_told(cluster: Installed) -> None:
-    with pytest.raises(NotReady, match="echelon-scheduler in echelon-system is not ready after 0 s"):
+    with pytest.raises(
+        NotReady,
+        match=r"echelon-scheduler in echelon-system is not ready after 0 s: .*kubectl describe .* -n echelon-system$",
+    ):
+        await cluster.install(wait=0.0)
+
+
+async def test_a_deployment_whose_pods_are_refused_tells_why(cluster: Installed) -> None:
+    await cluster.install()
+    said = 'pods "echelon-scheduler-x" is forbidden: insufficient quota to match these scopes'
+    condition = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": said}
+    patch = Patch(PatchType.MERGE, {"status": {"conditions": [condition]}})
+    await cluster.verbs.patch(DEPLOYMENTS, "echelon-scheduler", patch, NAMESPACE, "status")
+    with pytest.raises(NotReady, match=r"it has no pods: .*insufficient quota to match these scopes"):
         await cluster.install(wait=0.0)
 
 
@@ -172,3 +185,31 @@ async def test_doctor_sees_rights_that_were_taken_away_and_nodes_in_the_wrong_pl
 async def _problems(verbs: HttpVerbs) -> list[str]:
     findings = examine(await examine_cluster(verbs, RealClock()), ("echelon",))
     return [one.text for one in findings if one.level == "problem"]
+
+
+async def test_what_another_installation_left_is_removed_and_told(cluster: Installed) -> None:
+    await cluster.install(scheduler_names=("echelon", "other"))
+    await cluster.verbs.create(LEASES, {"metadata": {"name": "echelon-scheduler-other"}, "spec": {}}, "kube-system")
+    for name, owner in (("echelon-old", NAMESPACE), ("mine", "another")):
+        labels = {INSTALLATION: owner}
+        await cluster.verbs.create(CONFIG_MAPS, {"metadata": {"name": name, "labels": labels}}, NAMESPACE)
+    said = await cluster.install(dashboard=False)
+    gone = ["ConfigMap/echelon-dashboard", "ConfigMap/echelon-old", "Lease/echelon-scheduler-other"]
+    removed = [line.split()[1] for line in said.splitlines() if line.startswith("removed")]
+    assert sorted(removed) == gone
+    assert "ConfigMap/echelon-old in echelon-system: an earlier installation made it, this one does not" in said
+    assert said.endswith(", 3 removed")
+    assert "ConfigMap/mine" in await cluster.labelled()
+    assert not {*gone} & {*await cluster.labelled()}
+    assert "removed" not in await cluster.install(dashboard=False)
+
+
+async def test_the_other_part_of_an_installation_stays(cluster: Installed) -> None:
+    await cluster.install(scheduler_names=("echelon", "other"))
+    await cluster.verbs.create(LEASES, {"metadata": {"name": "echelon-scheduler-other"}, "spec": {}}, "kube-system")
+    before = await cluster.labelled()
+    assert "removed" not in await cluster.install(parts=("controllers",))
+    assert await cluster.labelled() == before
+    assert await cluster.verbs.get(LEASES, "echelon-scheduler-other", "kube-system")
+    assert "removed" not in await cluster.install(parts=("scheduler",), scheduler_names=("echelon", "other"))
+    assert await cluster.labelled() == before

@@ -12,7 +12,7 @@ import pytest
 from echelon.api.errors import ApiError
 from echelon.api.scheme import LEASES, Object
 from echelon.base.rng import Rng
-from echelon.client.lease import Lease, LeaseLost, LeaseTiming
+from echelon.client.lease import Lease, LeaseLost, LeaseTiming, NotLeading
 from echelon.runtime import virtual_time
 from echelon.runtime.clocks import LoopClock
 from echelon.server.objects.object_cache import header_of
@@ -197,3 +197,59 @@ async def test_deleted_lease_is_made_again_by_its_holder(stage: Stage) -> None:
 def test_terms_that_could_let_two_lead_are_refused(terms: tuple[float, float, float]) -> None:
     with pytest.raises(ValueError, match="duration > renew_deadline > retry > 0"):
         LeaseTiming(*terms)
+
+
+@in_virtual_time
+async def test_writes_are_permitted_while_the_lease_is_held_and_not_a_moment_longer(stage: Stage) -> None:
+    first = stage.contender("a")
+    with pytest.raises(NotLeading):
+        first.check()
+    await first.acquire()
+    holding = asyncio.create_task(first.hold())
+    await stage.clock.sleep(TERMS.renew_deadline * 3)
+    first.check()
+    await end(holding)  # as in a process that is paused: nothing renews, and nothing notices
+    await stage.clock.sleep(TERMS.renew_deadline - TERMS.retry - 0.5)
+    first.check()
+    await stage.clock.sleep(TERMS.retry + 0.6)
+    with pytest.raises(NotLeading, match="could not be renewed in time"):
+        first.check()
+
+
+@in_virtual_time
+async def test_no_write_is_permitted_once_the_lease_is_given_up_or_taken_over(stage: Stage) -> None:
+    first = stage.contender("a")
+    await first.acquire()
+    await first.release()
+    with pytest.raises(NotLeading):
+        first.check()
+    second = stage.contender("b")
+    await second.acquire()
+    lease = await stage.api.get(LEASES, "leader", "kube-system")
+    lease["spec"] = {**lease["spec"], "holderIdentity": "somebody"}
+    await stage.api.update(LEASES, lease, "kube-system")
+    with pytest.raises(LeaseLost, match="taken over by somebody"):
+        await second.hold()
+    with pytest.raises(NotLeading):
+        second.check()
+
+
+@in_virtual_time
+async def test_a_lease_is_taken_as_soon_as_it_has_expired(stage: Stage) -> None:
+    holding, waiting = await leader_and_next(stage)
+    await stage.clock.sleep(30.5)
+    await end(holding)
+    # Renewed at 30, seen by the other at most a retry later, and not looked at again later than it expires.
+    assert await seconds_until(stage.clock, _finish(waiting)) <= TERMS.duration + TERMS.retry - 0.5
+
+
+@in_virtual_time
+async def test_a_lease_is_released_though_a_renewal_arrived_of_which_nothing_was_heard(stage: Stage) -> None:
+    first = stage.contender("a")
+    await first.acquire()
+    lease = await stage.api.get(LEASES, "leader", "kube-system")
+    await stage.clock.sleep(1)
+    lease["spec"] = {**lease["spec"], "renewTime": "2027-01-15T08:00:01.000000Z"}
+    await stage.api.update(LEASES, lease, "kube-system")
+    await first.release()
+    assert (await stage.spec())["holderIdentity"] == ""

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from echelon.api.scheme import POD_GROUPS, PODS
 from echelon.runtime.config import PlaneSettings
-from echelon.runtime.metrics_server import Address, CannotListen, serve_metrics
+from echelon.runtime.operations.metrics_server import Address, CannotListen, serve_metrics
 from echelon.runtime.plane import running
 from echelon.testing.builders import make_pod, make_pod_group
 

@@ -10,7 +10,7 @@ import yaml
 
 from echelon.base.rng import Rng
 from echelon.runtime.clocks import RealClock
-from echelon.server.https_server import PortInUse, ServerSettings, serve
+from echelon.server.https_server import AddressRefused, ServerSettings, serve
 from echelon.server.objects.object_cache import header_of
 from echelon.server.pipeline import Pipeline
 from echelon.store.sqlite import open_sqlite
@@ -19,7 +19,7 @@ from tests.https_server import Https, in_thread, running
 
 async def test_a_port_in_use_is_one_clear_error(tmp_path: Path) -> None:
     async with running(tmp_path) as (server, pipeline):
-        with pytest.raises(PortInUse, match=f"port {server.port} on 127.0.0.1 is in use; set another with --port"):
+        with pytest.raises(AddressRefused, match=f"port {server.port} on 127.0.0.1 is in use; set another with --port"):
             await serve(pipeline, ServerSettings(tmp_path, server.port), RealClock())
 
 
