@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from echelon.agents.process.local_pods import LocalPod
 from echelon.agents.process.pods import pod_worker
+from echelon.agents.process.pods.pod_sandbox import PodSandbox
 from echelon.api.objects import meta
 from echelon.api.scheme import CONFIG_MAPS, PODS, Object
 from echelon.api.verbs import Patch, PatchType
@@ -320,6 +322,25 @@ async def test_a_pod_that_is_active_for_too_long_fails(tmp_path: Path) -> None:
         assert ended["status"]["reason"] == "DeadlineExceeded"
         assert the_container(ended)["state"]["terminated"]["exitCode"] == 143
         assert processes_of(meta.uid(made)) == []
+
+
+async def test_a_container_that_is_about_to_start_has_its_grace_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = PodSandbox.send
+
+    def late(sandbox: PodSandbox, **command: Any) -> None:
+        seconds = 3.0 if command["do"] == "start" else 0.0
+        asyncio.get_running_loop().call_later(seconds, lambda: send(sandbox, **command))
+
+    monkeypatch.setattr(PodSandbox, "send", late)
+    async with local_plane(tmp_path, "names") as plane:
+        text = manifest("p", "{name: c, image: x, command: [sleep, '1000']}").replace(
+            "restartPolicy: Never", "restartPolicy: Never\n  activeDeadlineSeconds: 1"
+        )
+        await plane.apply(text)
+        ended = await plane.phase("p", "Failed")
+        assert the_container(ended)["state"]["terminated"]["exitCode"] == 143
 
 
 async def test_the_end_of_the_log_is_the_message_of_a_failed_container_that_wants_it(tmp_path: Path) -> None:

@@ -427,6 +427,7 @@ class PodWorker:
 
     async def _end(self, pod: Object) -> None:
         """End the pod: its containers at once, then its sidecars, last first; then the sandbox."""
+        await self._until_starts_are_answered()
         sidecars = [one["name"] for one in init_containers(pod) if is_sidecar(one)]
         others = [name for name in self._sandbox.attempts.of_container if name not in sidecars]
         for name in self._sandbox.attempts.of_container:
@@ -439,6 +440,11 @@ class PodWorker:
                 await self._stop(pod, name, number)
         await self._sandbox.end()
         self._wake.set()
+
+    async def _until_starts_are_answered(self) -> None:
+        """A container that the shim is about to start has its grace too."""
+        while any(map(self._sandbox.is_unanswered, self._sandbox.sent)) and (left := self._left(None)) > 0:
+            await self._sandbox.until_changed(min(left, 1.0))
 
     # -- status and the end ------------------------------------------------------------------------------------
 

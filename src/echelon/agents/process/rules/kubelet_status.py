@@ -245,7 +245,8 @@ def is_over(pod: Object) -> bool:
 def deadline(pod: Object) -> float | None:
     """When the pod has to end; None if that does not matter."""
     allowed, begin = pod["spec"].get("activeDeadlineSeconds"), (pod.get("status") or {}).get("startTime")
-    return None if allowed is None or not begin else parse(begin) + float(allowed)
+    # The time of the start has whole seconds, cut off: no pod is ended before its time.
+    return None if allowed is None or not begin else parse(begin) + 1.0 + float(allowed)
 
 
 def was_started(pod: Object, name: str, attempt: Attempt) -> bool:
