@@ -158,6 +158,7 @@ def test_a_flood_of_output_is_bounded_and_readable(tmp_path: Path) -> None:
             largest_disk = max(largest_disk, size(folder / "logs"))
             largest_shim = max(largest_shim, resident(shim))
             largest_plane = max(largest_plane, resident(up.pid))
+        largest_disk = max(largest_disk, size(folder / "logs"))
         (flags / "enough").touch()
         assert 40 * MIB < largest_disk <= 51 * MIB
         assert largest_shim < 30 * MIB

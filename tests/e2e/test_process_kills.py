@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from .test_process_nodes import (
     lines,
     phase,
     pod,
+    pod_devices,
     started,
     state,
     until,
@@ -74,7 +76,7 @@ def restarted(kubectl: Kubectl, name: str, times: int) -> Any:
 
 def mounts_and_devices(data: Path) -> list[str]:
     """What any process sees mounted for the pods of a data directory, and network devices of pods."""
-    found = {name for name in os.listdir("/sys/class/net") if name.startswith(("pods", "v64", "v7f"))}
+    found = pod_devices()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -151,7 +153,7 @@ def test_shims_that_are_killed_while_echelon_is_dead_are_found_missing(tmp_path:
         for uid in uids:
             shim = json.loads((up.data / "pods" / uid / "shim.json").read_text())["pid"]
             os.kill(shim, signal.SIGKILL)
-            until(partial(is_gone, state(up.data, uid)[0]["pid"]), 5)
+            until(partial(is_gone, state(up.data, uid)[0]["pid"]))
         up.start()
         ended = phase(kubectl, "once", "Failed")["status"]["containerStatuses"][0]
         assert ended["state"]["terminated"]["exitCode"] == 137
@@ -165,7 +167,7 @@ def test_pods_get_a_new_sandbox_when_the_holder_of_their_network_is_killed(tmp_p
         phase(kubectl, "count", "Running")
         os.kill(json.loads((up.data / "network" / "holder.json").read_text())["pid"], signal.SIGKILL)
         assert until(partial(restarted, kubectl, "count", 1))["lastState"]["terminated"]["exitCode"] == 137
-        assert "SandboxChanged" in kubectl("get", "events")
+        until(lambda: "SandboxChanged" in kubectl("get", "events"))
         assert "eth0" in kubectl("exec", "count", "--", "cat", "/proc/net/dev")
 
 
@@ -184,12 +186,13 @@ def test_nothing_is_left_when_echelon_is_killed_and_its_data_removed(tmp_path: P
         phase(kubectl, "count", "Running")
         up.kill()
         assert leftovers(data), "pods outlive a killed Echelon"
-        until(partial(removed, data), 30)
-        until(lambda: not leftovers(data) and not mounts_and_devices(data), 30)
+        until(partial(removed, data))
+        until(lambda: not leftovers(data) and not mounts_and_devices(data))
     finally:
         up.kill_if_alive()
         for pid in leftovers(data):
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def test_nothing_is_left_of_an_echelon_that_is_stopped(tmp_path: Path) -> None:
@@ -202,5 +205,5 @@ def test_nothing_is_left_of_an_echelon_that_is_stopped(tmp_path: Path) -> None:
         up.kill()
         up.start()
         assert up.stop() == 0
-        until(lambda: not leftovers(data) and not mounts_and_devices(data), 5)
+        until(lambda: not leftovers(data) and not mounts_and_devices(data))
         up.start()

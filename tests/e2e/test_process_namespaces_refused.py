@@ -100,7 +100,7 @@ def test_a_local_run_trains_where_namespaces_are_refused(folder: Path, refused: 
         cwd=own,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=280,
         check=False,
         stdin=subprocess.DEVNULL,
     )
@@ -113,7 +113,7 @@ def test_a_tier_that_is_asked_for_and_refused_is_an_error_that_says_why(folder: 
     command = [*within(folder, "net", NOBODY), sys.executable, "-m", "echelon", "up", "--nodes", "process"]
     done = subprocess.run(
         [*command, "--data", str(own / "data"), "--port", "0", "--tier", "net"],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 2
     assert re.search(rf"^echelon: --tier net: {LIMITED}; --tier auto chooses", done.stderr)

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 TESTS = ("tests/integration/test_process_names.py", "tests/integration/test_process_pods.py")
 
 
+@pytest.mark.timeout(900)  # all tests of two files, one after the other
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become nobody")
 @pytest.mark.skipif(not all(map(shutil.which, ("unshare", "setpriv", "mount"))), reason="needs util-linux")
 def test_nobody_can_do_the_same() -> None:
@@ -36,6 +37,6 @@ def run_as_nobody(folder: Path) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "HOME": str(own), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=840,
         check=False,
     )

@@ -66,7 +66,7 @@ def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
     kubectl = Kubectl(up.kubeconfig, folder / "cache")
     try:
         kubectl("apply", manifest=PODS)
-        kubectl("wait", "pod", "talker", "pair", "shell", "once", "--for=condition=Ready", "--timeout=60s")
+        kubectl("wait", "pod", "talker", "pair", "shell", "once", "--for=condition=Ready", "--timeout=55s")
         until(lambda: "line 9" in kubectl("logs", "talker"), "the talker")
         yield kubectl
         kubectl("delete", "pods", "--all", "--wait=true")
@@ -75,7 +75,7 @@ def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
 
 
 def until(holds: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not holds():
         assert time.monotonic() < deadline, f"waited in vain for {what}"
         time.sleep(0.1)
@@ -110,7 +110,7 @@ def test_following_ends_when_the_container_ends(kubectl: Kubectl) -> None:
     following = kubectl.start("logs", "-f", "talker", "--tail=1")
     time.sleep(1)
     kubectl("exec", "talker", "--", "touch", "/memory/end")
-    out, _ = following.communicate(timeout=30)
+    out, _ = following.communicate(timeout=120)
     assert following.returncode == 0
     assert out.splitlines()[-1] == "bye"
 
@@ -121,7 +121,7 @@ def test_exec_carries_outputs_input_and_exit_codes(kubectl: Kubectl) -> None:
     assert (done.code, done.out) == (3, "out\n")
     assert done.err.splitlines()[0] == "err"
     command = kubectl.command("exec", "-i", "pair", "-c", "web", "--", "sh", "-c", "tr a-z A-Z; hostname")
-    given = subprocess.run(command, input="x" * 100_000, capture_output=True, text=True, timeout=60, check=True)
+    given = subprocess.run(command, input="x" * 100_000, capture_output=True, text=True, timeout=120, check=True)
     assert given.stdout == "X" * 100_000 + "pair\n"
     assert "container cat" not in kubectl("exec", "pair", "-c", "cat", "--", "env")
     missing = kubectl.run("exec", "pair", "-c", "web", "--", "no-such-program")
@@ -133,7 +133,7 @@ def test_exec_on_a_terminal(kubectl: Kubectl) -> None:
         kubectl.command("exec", "-it", "pair", "-c", "web", "--", "sh", "-c", "'tty && stty size && exit 4'")
     )
     done = subprocess.run(
-        ["script", "-qec", command, "/dev/null"], capture_output=True, text=True, timeout=60, check=False
+        ["script", "-qec", command, "/dev/null"], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 4, done.stdout
     assert "/dev/pts/" in done.stdout
@@ -151,7 +151,7 @@ def test_a_shell_by_exec_has_jobs_of_its_own(kubectl: Kubectl) -> None:
         _typed(screen, b"sleep 1000\r")
         until(lambda: b"alive" in _typed(screen, b"\x03echo ali''ve\r"), "the end of what Ctrl-C ends")
         os.write(screen, b"exit 4\r")
-        assert shell.wait(30) == 4
+        assert shell.wait(120) == 4
     finally:
         shell.kill()
         shell.wait()
@@ -216,7 +216,7 @@ def _typed(screen: int, text: bytes) -> bytes:
 def test_the_input_of_a_container_that_reads_once_ends_with_its_client(kubectl: Kubectl) -> None:
     command = kubectl.command("attach", "-i", "once")
     text = "".join(f"line {number} of many\n" for number in range(20_000))
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     until(lambda: kubectl.object("pod", "once")["status"]["phase"] == "Succeeded", "cat, which reads the end")
     assert kubectl("logs", "once") == text
@@ -236,7 +236,7 @@ def test_ports_are_forwarded(kubectl: Kubectl) -> None:
         assert forwarding.stdout is not None
         assert "Forwarding from" in forwarding.stdout.readline()
         for _ in range(3):
-            with urllib.request.urlopen(f"http://127.0.0.1:{local}/", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{local}/", timeout=60) as answer:
                 assert b"Directory listing" in answer.read()
         forwarding.terminate()
 

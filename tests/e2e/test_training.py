@@ -36,7 +36,7 @@ def condition(kubectl: Kubectl, kind: str, name: str, wanted: str) -> bool:
 
 
 def until_trained(kubectl: Kubectl, kind: str, name: str) -> None:
-    until(lambda: condition(kubectl, kind, name, _ENDS[kind]), 90)
+    until(lambda: condition(kubectl, kind, name, _ENDS[kind]), 200)
 
 
 def trainers(kubectl: Kubectl, group: str) -> list[Any]:
@@ -80,7 +80,7 @@ def test_training_goes_on_from_its_checkpoint_when_a_worker_is_killed(tmp_path: 
     with started(tmp_path / "data") as up:
         kubectl = client(up, tmp_path)
         apply(kubectl, "numpy", "code", kind)
-        until(lambda: (found := trainers(kubectl, group)) and max(losses(kubectl, found[0]), default=0) >= 60, 60)
+        until(lambda: (found := trainers(kubectl, group)) and max(losses(kubectl, found[0]), default=0) >= 60)
         worker = trainers(kubectl, group)[1]
         kill_process(up, worker)
         until_trained(kubectl, kind, "numpy")

@@ -25,7 +25,8 @@ from echelon.runtime.config import PlaneSettings
 from echelon.runtime.plane import Plane, running
 
 NODE = "here"
-_SECONDS = 30.0
+#: Generous: a machine that is busy takes its time, and who fails waits for it but once.
+_SECONDS = 90.0
 
 
 class LocalPlane:
@@ -108,6 +109,14 @@ class LocalPlane:
         listed = await self.verbs.list(EVENTS, "default")
         return [f"{one['reason']}: {one['message']}" for one in listed.items if one["involvedObject"]["name"] == name]
 
+    async def told(self, name: str, *words: str) -> None:
+        """Until one event about an object has all of these words: events are written after what they tell of."""
+
+        async def said() -> bool:
+            return any(all(word in line for word in words) for line in await self.events(name))
+
+        await self.until(said)
+
     async def local(self, name: str) -> LocalPod:
         assert self.plane.process_nodes is not None
         found = self.plane.process_nodes.local_pods.of(meta.uid(await self.pod(name)))
@@ -117,7 +126,12 @@ class LocalPlane:
     async def log(self, name: str, container: str = "c", *, previous: bool = False) -> list[str]:
         """The lines of a container, without times."""
         files = (await self.local(name)).log_files(container, previous=previous)
-        return [line.split(" ", 3)[3] for file in files for line in file.read_text().splitlines()]
+        return [line.split(" ", 3)[3] for file in files for line in whole_lines(file)]
+
+
+def whole_lines(file: Path) -> list[str]:
+    """Without one that is being written."""
+    return file.read_text().rpartition("\n")[0].splitlines()
 
 
 def the_container(pod: Object) -> Object:

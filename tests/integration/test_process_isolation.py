@@ -168,11 +168,7 @@ async def test_a_claim_belongs_to_its_namespace(tmp_path: Path) -> None:
         await plane.verbs.create(VOLUME_CLAIMS, claim, "other")
         mount, volume = "{name: v, mountPath: /echelon-v}", "{name: v, persistentVolumeClaim: {claimName: data}}"
         await plane.apply(pod("p", "ls /echelon-v", mount, volume))
-
-        async def told() -> list[str]:
-            return [line for line in await plane.events("p") if '"data" not found' in line]
-
-        assert await plane.until(told)
+        await plane.told("p", '"data" not found')
         assert (await plane.pod("p"))["status"]["phase"] == "Pending"
         await plane.verbs.create(VOLUME_CLAIMS, claim, "default")
         assert await said(plane, "p") == []

@@ -28,8 +28,18 @@ spec:
             containers:
             - name: c
               image: x
-              command: [sh, -c, 'sleep 1.5; touch FOLDER/up; sleep 2']
-              startupProbe: {exec: {command: [test, -e, FOLDER/up]}, periodSeconds: 1, failureThreshold: 30}
+              command:
+              - sh
+              - -c
+              - |
+                until test -e FOLDER/go; do sleep 0.1; done
+                touch FOLDER/up
+                until test -e FOLDER/over; do sleep 0.1; done
+              startupProbe:
+                exec: {command: [test, -e, FOLDER/up]}
+                periodSeconds: 1
+                timeoutSeconds: 60
+                failureThreshold: 90
   - name: trainer
     dependsOn: [{name: coordinator, status: Ready}]
     template:
@@ -37,7 +47,7 @@ spec:
         template:
           spec:
             restartPolicy: Never
-            containers: [{name: c, image: x, command: [test, -e, FOLDER/up]}]
+            containers: [{name: c, image: x, command: [sh, -c, 'test -e FOLDER/up && touch FOLDER/over']}]
 """
 
 CLAIMS = """
@@ -108,7 +118,7 @@ async def until_complete(plane: LocalPlane) -> Object:
         assert not meta.condition_is(found, "Failed"), found["status"]
         return found if meta.condition_is(found, "Completed") else None
 
-    found: Object = await plane.until(done, 60)
+    found: Object = await plane.until(done, 120)
     return found
 
 
@@ -123,7 +133,7 @@ async def test_a_trainer_starts_when_its_coordinator_is_ready(tmp_path: Path) ->
         await plane.until(jobs)
         await asyncio.sleep(0.7)
         assert await jobs() == 1
-        assert not (tmp_path / "up").exists()
+        (tmp_path / "go").touch()
         await until_complete(plane)
         assert await jobs() == 2
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -40,10 +41,10 @@ async def test_a_container_gets_no_more_cpu_than_its_limit(tmp_path: Path, tier:
         await plane.phase("slow", "Running")
         local = await plane.local("slow")
         await asyncio.sleep(1)
-        first, seconds = local.uses()["c"].cpu_nanoseconds, 3.0
-        await asyncio.sleep(seconds)
-        used = (local.uses()["c"].cpu_nanoseconds - first) / 1e9 / seconds
-        assert 0.05 < used < 0.4
+        begun, first = time.monotonic(), local.uses()["c"].cpu_nanoseconds
+        await asyncio.sleep(3.0)
+        used = (local.uses()["c"].cpu_nanoseconds - first) / 1e9
+        assert 0.0 < used / (time.monotonic() - begun) < 0.4  # both may take longer than they say
         node = await plane.verbs.get(NODES, NODE)
         said = meta.find_condition(node, "echelon.dev/LimitsEnforced")
         assert said is not None

@@ -78,7 +78,7 @@ async def test_a_process_that_ignores_sigterm_is_killed_when_its_grace_is_over(t
         begun = time.monotonic()
         await plane.delete("stubborn", grace=2)
         await plane.gone(PODS, "stubborn")
-        assert 1.9 < time.monotonic() - begun < 20
+        assert time.monotonic() - begun > 1.9
         assert processes_of(meta.uid(made)) == []
         await plane.files_gone(meta.uid(made))
 
@@ -134,11 +134,7 @@ async def test_a_port_that_somebody_else_has(tmp_path: Path, tier: str) -> None:
                 return
             assert the_container(ended)["state"]["terminated"]["exitCode"] == 1
             assert "Address already in use" in (await plane.log("p"))[-1]
-
-            async def is_told() -> bool:
-                return any(told in line and "--tier net" in line for line in await plane.events("p"))
-
-            await plane.until(is_told)
+            await plane.told("p", told, "--tier net")
 
 
 async def test_a_log_that_grows_without_end_is_rotated(tmp_path: Path) -> None:

@@ -7,6 +7,9 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
+from echelon.agents.process.pods import pod_worker
 from echelon.api.scheme import PODS, Object
 
 from .local_plane import LocalPlane, local_plane, the_container
@@ -56,7 +59,10 @@ async def test_only_the_last_two_attempts_of_a_container_leave_files(tmp_path: P
         assert kept == ["termination-log.1", "termination-log.2"]
 
 
-async def test_a_container_may_react_to_its_signal_though_its_hook_took_all_of_the_grace(tmp_path: Path) -> None:
+async def test_a_container_may_react_to_its_signal_though_its_hook_took_all_of_the_grace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pod_worker, "LEAST_GRACE_SECONDS", 60.0)
     async with local_plane(tmp_path / "data", "names") as plane:
         told = tmp_path / "told"
         script = f'trap "sleep 0.5; echo bye > {told}; exit 0" TERM; echo up; while true; do sleep 0.05; done'
@@ -83,10 +89,17 @@ async def test_a_hook_of_an_attempt_that_has_ended_does_not_stop_the_next_one(tm
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with server, local_plane(tmp_path / "data", "names") as plane:
-        script = f"test -e {tmp_path}/again && sleep 1000; touch {tmp_path}/again; sleep 0.5; exit 1"
+        first = f"touch {tmp_path}/again; until test -e {tmp_path}/end; do sleep 0.05; done; exit 1"
+        script = f"test -e {tmp_path}/again && sleep 1000; {first}"
         hook = f"lifecycle: {{postStart: {{httpGet: {{host: 127.0.0.1, port: {port}}}}}}}"
         container = f"{{name: c, image: x, command: [sh, -c, '{script}'], {hook}}}"
         await plane.apply(manifest("p", container, "restartPolicy: Always"))
+
+        async def has_asked() -> bool:
+            return bool(asked)
+
+        await plane.until(has_asked)
+        (tmp_path / "end").touch()
         await restarted(plane, "p", 1)
         asked[0].close()  # the hook of the first attempt has failed, if it is still there
         await asyncio.sleep(1.0)

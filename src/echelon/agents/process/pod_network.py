@@ -13,6 +13,7 @@ import errno
 import json
 import os
 import socket
+import time
 from collections.abc import Collection, Mapping
 from typing import Any
 from zlib import crc32
@@ -30,6 +31,8 @@ _LOOPBACK = "127.0.0.1"
 #: Where the addresses of pods begin, and how many bits of a number are theirs.
 _NET, _NET_BITS = 100 << 24 | 64 << 16, 16
 _LOCAL, _LOCAL_BITS = 127 << 24 | 64 << 16, 22
+#: How long a holder may take to begin or to end.
+_HOLDER_SECONDS = 10.0
 
 
 class PodNetwork:
@@ -104,7 +107,15 @@ class PodNetwork:
             await self._start_holder()
 
     async def _start_holder(self) -> None:
+        """Another one may be about to write its identity, or about to end: then one is started after it."""
         self._path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        deadline = time.monotonic() + _HOLDER_SECONDS
+        while not await self._finds_holder():
+            if time.monotonic() > deadline:
+                raise OSError("the holder of the network does not answer")
+            await asyncio.sleep(0.05)
+
+    async def _finds_holder(self) -> bool:
         process = await asyncio.create_subprocess_exec(
             *program("holder", str(self._path), GATEWAY, str(PREFIX)),
             stdin=asyncio.subprocess.DEVNULL,
@@ -113,17 +124,11 @@ class PodNetwork:
         _, said = await process.communicate()
         if process.returncode not in (0, ALREADY_RUNNING):
             raise OSError(said.decode(errors="replace").strip() or "the holder of the network did not start")
-        # Another one may be about to write its identity.
-        for _ in range(100):
-            try:
-                self._holder = self._identity()["pid"]
-                if self._is_alive():
-                    self._line = connect_in(str(self._path), "holder.sock")
-                    return
-            except (OSError, ValueError):
-                pass
-            await asyncio.sleep(0.05)
-        raise OSError("the holder of the network does not answer")
+        with contextlib.suppress(OSError, ValueError):
+            self._holder = self._identity()["pid"]
+            if self._is_alive():
+                self._line = connect_in(str(self._path), "holder.sock")
+        return self._line is not None
 
     def _identity(self) -> Mapping[str, Any]:
         found: Mapping[str, Any] = json.loads((self._path / "holder.json").read_text())
@@ -143,6 +148,14 @@ class PodNetwork:
                 self._line.sendall(b'{"end": true}')
             self._line.close()
             self._line = None
+
+    async def end(self) -> None:
+        """When all pods have ended: returns when the holder has ended too, so that nothing is left behind."""
+        if self._line is not None:
+            self.close()
+            deadline = time.monotonic() + _HOLDER_SECONDS
+            while self._is_alive() and time.monotonic() < deadline:  # noqa: ASYNC110 - nothing tells it
+                await asyncio.sleep(0.01)
 
     def resolver_text(self) -> str:
         """/etc/resolv.conf of pods; "" if there is none.

@@ -215,6 +215,7 @@ class ProcessNodes:
             # Of an Echelon that was killed before, if this one is stopped before it has found them.
             for directory in list(self._directory.pods()):
                 await asyncio.to_thread(_end_shim, directory)
+            await self._network.end()
             raise
         finally:
             for _, task in self._workers.values():

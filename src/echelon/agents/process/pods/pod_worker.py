@@ -46,7 +46,7 @@ _CONFIG_RETRY_SECONDS = 5.0
 #: Files of ConfigMaps and Secrets are brought up to date this often.
 REFRESH_SECONDS = 30.0
 #: As a kubelet: whatever hooks and others have taken of the grace, a container may react to its signal.
-_LEAST_GRACE_SECONDS = 2.0
+LEAST_GRACE_SECONDS = 2.0
 _DEADLINE = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 SHUTDOWN = ("Terminated", "Pod was terminated in response to imminent node shutdown.")
 
@@ -414,7 +414,7 @@ class PodWorker:
             except Exception as error:
                 self._event("Warning", "FailedPreStopHook", f"PreStopHook failed: {error}")
         self._sandbox.send(do="signal", container=name, attempt=number, signal=stop_signal(container))
-        least = self._services.clock.now() + _LEAST_GRACE_SECONDS
+        least = self._services.clock.now() + LEAST_GRACE_SECONDS
         while self._sandbox.runs(name, number):
             left = max(self._left(end), self._left(least))
             if left <= 0:

@@ -18,7 +18,7 @@ from typing import Any
 
 #: A controller, one of its files, and what to write there.
 Setting = tuple[str, str, str]
-_ROUNDS, _PAUSE = 100, 0.005
+_SECONDS, _PAUSE = 10.0, 0.005
 #: Attribute of the group of a data directory: its path.
 _OWNER = "user.echelon.data"
 
@@ -162,7 +162,8 @@ def join(folders: Sequence[str]) -> None:
 
 
 def remove(folder: str) -> None:
-    for round_number in range(_ROUNDS):
+    pause, deadline = 0.0, time.monotonic() + _SECONDS
+    while time.monotonic() < deadline:
         _kill(folder)
         with contextlib.suppress(OSError):
             with os.scandir(folder) as entries:
@@ -174,9 +175,10 @@ def remove(folder: str) -> None:
         except FileNotFoundError:
             return
         except OSError:
-            time.sleep(_PAUSE if round_number else 0)  # the kernel takes a moment to let go of what was killed
-            continue
-        return
+            time.sleep(pause)  # the kernel takes a moment to let go of what was killed
+            pause = _PAUSE
+        else:
+            return
 
 
 def _kill(folder: str) -> None:

@@ -107,9 +107,10 @@ class ContainerProcess:
     def _spawn(self) -> None:
         told = os.pipe()
         theirs = self._on_terminal() if self._request.get("tty") else self._on_pipes()
+        shim = os.getpid()
         self.pid = os.fork()
         if self.pid == 0:
-            self._become(theirs, told[1])
+            self._become(theirs, told[1], shim)
         for end in {*theirs, told[1]}:
             os.close(end)
         answer = b""
@@ -154,13 +155,13 @@ class ContainerProcess:
         if self.log is not None:
             self.log.close()
 
-    def _become(self, streams: tuple[int, int, int], told: int) -> None:
+    def _become(self, streams: tuple[int, int, int], told: int, shim: int) -> None:
         """In the child, never returns."""
         request = self._request
         try:
             os.setsid()
             if not self._private_mounts:
-                kernel.end_with_parent(signal.SIGKILL)
+                kernel.end_with_parent(signal.SIGKILL, shim)
             os.write(told, self._host_identity())
             if self._groups is not None:
                 self._groups.join()

@@ -49,9 +49,10 @@ def main(arguments: list[str]) -> None:
         _enter(namespaces)
     except OSError as error:
         sys.exit(f"cannot enter the container: {error.strerror or error}")
+    parent = os.getpid()
     child = os.fork()
     if child == 0:
-        _become(directory, argv, env, inside=bool(namespaces))
+        _become(directory, argv, env, parent, inside=bool(namespaces))
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, lambda got, _: os.kill(child, got))
     _, status = os.waitpid(child, 0)
@@ -83,10 +84,10 @@ def _enter(files: list[tuple[int, int]]) -> None:
             kernel.enter(file, kind)
 
 
-def _become(directory: str, argv: list[str], env: dict[bytes, bytes], *, inside: bool) -> None:
+def _become(directory: str, argv: list[str], env: dict[bytes, bytes], parent: int, *, inside: bool) -> None:
     try:
         # Whoever asked for it may be killed; this must not stay behind.
-        kernel.end_with_parent(signal.SIGKILL)
+        kernel.end_with_parent(signal.SIGKILL, parent)
         # The program leads its session, as in a container. The session that this process leads has no number in the PID
         # namespace of the pod, so a shell in it could not give the terminal back when it ends.
         os.setsid()

@@ -76,9 +76,11 @@ def reap_orphans() -> None:
     _checked(_libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
 
 
-def end_with_parent(signal: int) -> None:
-    """This process gets the signal when its parent ends."""
+def end_with_parent(signal: int, parent: int) -> None:
+    """This process gets the signal when its parent ends, and ends now if it has done so already."""
     _checked(_libc.prctl(_SET_PDEATHSIG, signal, 0, 0, 0), "prctl")
+    if os.getppid() not in (parent, 0):  # 0: a parent outside of the PID namespace of this process
+        os._exit(128 + signal)
 
 
 def hide_process() -> None:

@@ -37,7 +37,8 @@ _ALONE_SECONDS = 300.0
 _TEMPORARY_SECONDS = 10.0
 #: Of every container: the current one, and the one before it for `kubectl logs --previous`.
 _KEPT_ATTEMPTS = 2
-_KILL_ROUNDS = 100
+#: On a busy machine it takes a while until what was killed is gone.
+_KILL_SECONDS = 10.0
 #: Disks give space in blocks; what is written over on a full disk may be longer than before by this.
 _BLOCK, _ROOM_TO_GROW = 4096, 2048
 
@@ -322,7 +323,8 @@ class Shim:
         """Whatever the container has started, also what left its session or its parent."""
         if self._own_processes and not self._running:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(-1, signal.SIGKILL)
+                os.kill(-1, signal.SIGKILL)  # all at once, before one of them forks
+            _kill_all(_others)
             return
         kill_marked(process.mark + "\0")
         if process.mounts:  # also those that have changed their environment, as by a title of their own
@@ -453,28 +455,38 @@ def kill_descendants() -> None:
 
 def _kill_all(find: Callable[[], list[int]]) -> None:
     """Until none is found: they may fork meanwhile, but not once they are stopped."""
-    for _ in range(_KILL_ROUNDS):
-        found = find()
-        if not found:
-            return
+    pause, deadline = 0.002, time.monotonic() + _KILL_SECONDS
+    while (found := find()) and time.monotonic() < deadline:
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for pid in found:
                 with contextlib.suppress(OSError):
                     os.kill(pid, number)
-        time.sleep(0.002)
+        time.sleep(pause)
+        pause = min(pause * 2, 0.05)
 
 
 def _processes() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
-def _descendants() -> list[int]:
+def _parents() -> dict[int, int]:
+    """Process → its parent, of all that have not ended."""
     parents: dict[int, int] = {}
     for pid in _processes():
         with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/stat", "rb") as file:
             state, parent = file.read().rpartition(b")")[2].split()[:2]
             if state not in (b"Z", b"X"):
                 parents[pid] = int(parent)
+    return parents
+
+
+def _others() -> list[int]:
+    """Every process but this one: where it is the first one of a PID namespace, those of its pod."""
+    return [pid for pid in _parents() if pid != os.getpid()]
+
+
+def _descendants() -> list[int]:
+    parents = _parents()
     found, fresh = set[int](), {os.getpid()}
     while fresh:
         fresh = {pid for pid, parent in parents.items() if parent in fresh}
