@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -241,6 +243,8 @@ async def test_a_container_that_fails_is_restarted_with_back_off(tmp_path: Path)
         )
         assert (await plane.pod("p"))["status"]["phase"] == "Running"
         assert await plane.log("p", previous=True) == ["again"]
+        uid = meta.uid(await plane.pod("p"))
+        await plane.told("p", f"BackOff: Back-off restarting failed container c in pod p_default({uid})")
 
 
 async def test_a_container_that_succeeds_on_its_second_attempt_is_complete(tmp_path: Path) -> None:
@@ -412,6 +416,31 @@ async def test_a_command_that_cannot_be_started_is_a_start_error(tmp_path: Path,
         state = the_container(ended)["state"]["terminated"]
         assert (state["reason"], state["exitCode"]) == ("StartError", 128)
         assert message in state["message"]
+        await plane.told("p", "Failed: Error: ", message)
+        assert not any(line.startswith("Started:") for line in await plane.events("p"))
+
+
+async def test_a_start_is_told_when_the_container_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[Callable[[], None]] = []
+    send = PodSandbox.send
+
+    def hold_starts(sandbox: PodSandbox, **command: Any) -> None:
+        if command["do"] == "start":
+            held.append(partial(send, sandbox, **command))
+        else:
+            send(sandbox, **command)
+
+    async def is_held() -> bool:
+        return bool(held)
+
+    monkeypatch.setattr(PodSandbox, "send", hold_starts)
+    async with local_plane(tmp_path, "names") as plane:
+        await plane.apply(manifest("p", "{name: c, image: x, command: [sleep, '1000']}"))
+        await plane.until(is_held)
+        await asyncio.sleep(0.5)
+        assert not any(line.startswith("Started:") for line in await plane.events("p"))
+        held[0]()
+        await plane.told("p", "Started: Started container c")
 
 
 async def test_a_missing_config_map_volume_holds_the_pod_until_it_is_there(tmp_path: Path) -> None:

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from echelon.agents.process.pods import pod_worker
+from echelon.agents.process.pods import pod_sandbox, pod_worker
+from echelon.api.objects import meta
 from echelon.api.scheme import PODS, Object
 
-from .local_plane import LocalPlane, local_plane, the_container
+from .local_plane import LocalPlane, local_plane, processes_of, the_container
 from .test_process_containers import manifest
 
 
@@ -105,6 +106,23 @@ async def test_a_hook_of_an_attempt_that_has_ended_does_not_stop_the_next_one(tm
         await asyncio.sleep(1.0)
         assert the_container(await restarted(plane, "p", 1))["restartCount"] == 1
         assert not any("FailedPostStartHook" in line for line in await plane.events("p"))
+
+
+@pytest.mark.parametrize("tier", ["net", "plain"])
+async def test_a_shim_that_was_stopped_is_killed_with_all_that_runs_in_it(
+    tmp_path: Path, tier: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pod_sandbox, "END_SECONDS", 2.0)
+    async with local_plane(tmp_path, tier) as plane:
+        daemon = "(env -i setsid sleep 4321 &); echo up; sleep 1000"
+        await plane.apply(manifest("p", f"{{name: c, image: x, command: [sh, -c, '{daemon}']}}"))
+        uid = meta.uid(await plane.phase("p", "Running"))
+        await plane.until(lambda: plane.log("p"))
+        os.kill((await plane.local("p")).directory.shim_pid(), signal.SIGSTOP)
+        await plane.delete("p", grace=1)
+        await plane.gone(PODS, "p")
+        assert processes_of(uid) == []
+        await plane.files_gone(uid)
 
 
 GARBAGE = """

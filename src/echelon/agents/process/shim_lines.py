@@ -85,9 +85,9 @@ class ShimLine:
             self._writer.close()
         self._changed(None)
 
-    async def ended(self) -> None:
-        """Wait until the shim has ended."""
-        await asyncio.wait([self._task])
+    async def ended(self, seconds: float) -> bool:
+        """Wait until the shim has ended, at most so long; whether it has."""
+        return bool((await asyncio.wait([self._task], timeout=seconds))[0])
 
     def close(self) -> None:
         """Hear no more; the shim goes on."""

@@ -212,8 +212,3 @@ def _make_directories(container: Object, attempt: int, setting: ContainerSetting
     directory.termination_log(name, attempt).touch()
     if container.get("stdin") and not (directory.container(name) / "stdin").exists():
         os.mkfifo(directory.container(name) / "stdin", 0o600)
-
-
-def identity(pod: Object) -> str:
-    """A pod as messages of a kubelet name it."""
-    return f"{meta.name(pod)}_{meta.namespace(pod)}({meta.uid(pod)})"

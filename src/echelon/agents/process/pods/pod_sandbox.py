@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import time
 from collections.abc import Callable
@@ -31,6 +32,9 @@ from ..shim.main import kill_marked
 from ..shim_lines import ShimLine, start_shim
 from .node_services import NodeServices
 from .termination_messages import termination_message
+
+#: So long may a shim take to begin to talk, and to end what runs in it: then it is killed.
+END_SECONDS = 30.0
 
 
 class PodSandbox:
@@ -54,6 +58,8 @@ class PodSandbox:
         #: Whether output of containers could not be written to their logs.
         self.has_lost_logs = False
         self._line: ShimLine | None = None
+        #: To a shim that was told to stop and has not ended yet.
+        self._leaving: ShimLine | None = None
         #: Whether the last state that was taken is the last one of its shim.
         self._heard_end = False
         self._records: list[dict[str, Any]] = []
@@ -154,19 +160,34 @@ class PodSandbox:
         return True
 
     async def end(self) -> None:
-        """End the shim and with it every process of the pod."""
-        line, self._line = self._line, None
-        if line is not None:
-            line.send(do="stop")
-            await line.ended()
-            self.lost = False
-            if not self._heard_end:  # else the last state has been told, also if the disk is full
-                self._take_state(self.directory.read("state.json") or {})
+        """End the shim and with it every process of the pod; may be cancelled, and asked for again."""
+        line = self._leaving = self._line or self._leaving
+        self._line = None
+        if line is None:
+            return
+        line.send(do="stop")
+        if not await line.ended(END_SECONDS):
+            await self._kill_shim(line)
+            await self.bury()
+        elif not self._heard_end:  # else the last state has been told, also if the disk is full
+            self._take_state(self.directory.read("state.json") or {})
+        self.lost = False
+        self._leaving = None
+
+    async def _kill_shim(self, line: ShimLine) -> None:
+        """One that does not do what it is told, as if somebody has stopped it."""
+        pid = self.directory.shim_pid()
+        if pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        await line.ended(END_SECONDS)
+        line.close()
 
     def let_go(self) -> None:
         """Leave the shim to itself; it goes on."""
-        if self._line is not None:
-            self._line.close()
+        for line in (self._line, self._leaving):
+            if line is not None:
+                line.close()
 
     def release(self) -> None:
         """Give back what others may have."""
@@ -189,8 +210,13 @@ class PodSandbox:
             heard.set()
             self._changed()
 
-        self._line = await ShimLine.open(self.directory, changed)
-        await heard.wait()
+        line = self._line = await ShimLine.open(self.directory, changed)
+        try:
+            await asyncio.wait_for(heard.wait(), END_SECONDS)
+        except TimeoutError:
+            self._line = None
+            await self._kill_shim(line)
+            raise OSError("the shim did not answer and was killed") from None
 
     def _take_state(self, state: dict[str, Any]) -> None:
         self._tell_news()

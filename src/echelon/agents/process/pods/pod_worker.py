@@ -26,7 +26,7 @@ from ..local_pods import LocalPod
 from ..measuring import ProcessTable
 from ..rules.attempts import Attempt, all_containers, init_containers, is_sidecar
 from ..rules.empty_dirs import on_disk, too_large
-from ..rules.kubelet_status import Waiting, Whereabouts, changes, deadline, is_over, status_of, was_started
+from ..rules.kubelet_status import Waiting, Whereabouts, changes, deadline, identity, is_over, status_of, was_started
 from ..rules.pod_plan import PodFacts, PodPlan, plan
 from ..rules.probe_state import ProbeHealth, ProbeKind
 from ..rules.refusals import refusal
@@ -76,6 +76,9 @@ class PodWorker:
         self._refresh_at = 0.0
         self._removed = False
         self._told: set[tuple[str, str]] = set()
+        #: Container → the attempt that was to be started, and was not told of yet; the one whose wait was told of.
+        self._unannounced: dict[str, int] = {}
+        self._backed_off: dict[str, int] = {}
         self.gone = asyncio.Event()
         #: Set after every step.
         self._synced = asyncio.Event()
@@ -203,6 +206,7 @@ class PodWorker:
         if self._ending is None and made.ended is None:
             await self._advance(pod, made)
             facts = self._facts()
+        self._tell_back_offs(pod, made)
         if made.ended is not None:
             await self._sandbox.end()
         elif self._refresh_at and self._refresh_at <= facts.now:
@@ -264,9 +268,31 @@ class PodWorker:
 
     def _heard(self) -> None:
         self._forget_what_ended()
+        self._announce_starts()
         if self._sandbox.has_lost_logs:
             self._event("Warning", "LogLost", "output of containers is lost: their logs cannot be written (disk full?)")
         self._wake.set()
+
+    def _announce_starts(self) -> None:
+        """Of the containers that the shim was told to start and says that it has, or that it cannot."""
+        for name, number in list(self._unannounced.items()):
+            latest = self._sandbox.attempts.latest(name)
+            if latest is None or latest.number < number:
+                continue
+            del self._unannounced[name]
+            if latest.error:
+                self._event("Warning", "Failed", f"Error: {latest.error}", again=True)
+            else:
+                self._event("Normal", "Started", f"Started container {name}", again=True)
+
+    def _tell_back_offs(self, pod: Object, made: PodPlan) -> None:
+        """Once for each attempt that has to wait."""
+        for name in made.held_back:
+            latest = self._sandbox.attempts.latest(name)
+            if latest is not None and self._backed_off.get(name) != latest.number:
+                self._backed_off[name] = latest.number
+                message = f"Back-off restarting failed container {name} in pod {identity(pod)}"
+                self._event("Warning", "BackOff", message, again=True)
 
     def _forget_what_ended(self) -> None:
         """Probes of containers that have ended, and hooks and stops that are done: a container may restart for ever."""
@@ -338,8 +364,7 @@ class PodWorker:
             self._warn_of_taken_ports(containers[name])
             self._sandbox.sent[name] = number
             self._sandbox.send(**request)
-            self._told.discard(("Normal", f"Started container {name}"))
-            self._event("Normal", "Started", f"Started container {name}", again=True)
+            self._unannounced[name] = number
 
     def _warn_of_taken_ports(self, container: Object) -> None:
         """The program may still listen on the address of its pod alone: it is started."""

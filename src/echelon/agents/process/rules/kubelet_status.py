@@ -135,8 +135,12 @@ def _not_yet(pod: Object, container: Object, facts: PodFacts) -> Waiting:
 def _held_back(pod: Object, name: str, facts: PodFacts, latest: Attempt) -> Waiting:
     backoff = facts.backoffs.get(name)
     delay = _duration(backoff.delay_after(latest.finished) if backoff else 0.0)
-    who = f"{meta.name(pod)}_{meta.namespace(pod)}({meta.uid(pod)})"
-    return Waiting("CrashLoopBackOff", f"back-off {delay} restarting failed container={name} pod={who}")
+    return Waiting("CrashLoopBackOff", f"back-off {delay} restarting failed container={name} pod={identity(pod)}")
+
+
+def identity(pod: Object) -> str:
+    """A pod as messages of a kubelet name it."""
+    return f"{meta.name(pod)}_{meta.namespace(pod)}({meta.uid(pod)})"
 
 
 def _duration(seconds: float) -> str:
