@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -315,6 +316,43 @@ async def test_devices_given_before_a_crash_are_used_or_given_back(world: Schedu
     assert other not in ("", node)
     (claim,) = await claims(world)
     assert devices_of(claim) == [f"{other}/gpu-0"]
+    assert consistent(world)
+
+
+class LateRelease(AlteredApi):
+    """An API that binds no pod, and to which the write that takes devices away comes when its sender is long gone."""
+
+    def __init__(self, verbs: Any) -> None:
+        super().__init__(verbs)
+        self.late: list[tuple[Any, ...]] = []
+
+    async def bind(self, *args: Any, **named: Any) -> Any:
+        raise ApiError(500, "InternalError", "refused by the test")
+
+    async def patch(self, resource: Any, name: str, patch: Any, namespace: str = "", subresource: Any = "") -> Object:
+        if resource == RESOURCE_CLAIMS and patch.body.get("status", {}).get("allocation", "") is None:
+            self.late.append((resource, name, patch, namespace, subresource))
+            await asyncio.Event().wait()
+        return await self._verbs.patch(resource, name, patch, namespace, subresource)
+
+
+@in_virtual_time
+async def test_a_former_leader_cannot_take_away_devices_that_its_successor_relies_on(world: SchedulerPlane) -> None:
+    """The claim has the devices and the consumer that the successor wants, but no version that the former has read."""
+    await cluster(world, 1, 1)
+    former = LateRelease(world.verbs)
+    await world.restart(former)
+    await world.create(make_resource_claim("c"), make_pod("p", resourceClaims=claiming("c")))
+    await world.settle()
+    await world.stop()
+    (late,) = former.late
+    assert await all_devices(world) == ["n0/gpu-0"]
+    world.start()
+    await world.settle(30)
+    assert await world.scheduled("p")
+    with pytest.raises(ApiError, match="object has been modified"):
+        await world.verbs.patch(*late)
+    assert await all_devices(world) == ["n0/gpu-0"]
     assert consistent(world)
 
 

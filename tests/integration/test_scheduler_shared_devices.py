@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from echelon.api.errors import ApiError
 from echelon.api.objects import meta
 from echelon.api.scheme import NODES, POD_GROUPS, PODS, RESOURCE_CLAIMS, Object
 from echelon.base.clock import Clock
@@ -246,6 +247,38 @@ async def test_devices_of_pods_that_run_are_not_given_back_for_others_of_their_g
     assert await world.unscheduled("large")
     (claim,) = await claims(world)
     assert claim["status"] == before["status"]
+
+
+class NeverAllocating(AlteredApi):
+    """An API that gives one claim no devices."""
+
+    def __init__(self, verbs: Any, claim: str) -> None:
+        super().__init__(verbs)
+        self._claim = claim
+
+    async def patch(self, resource: Any, name: str, patch: Any, namespace: str = "", subresource: Any = "") -> Object:
+        if resource == RESOURCE_CLAIMS and name == self._claim and subresource == "status":
+            raise ApiError(500, "InternalError", "refused by the test")
+        return await self._verbs.patch(resource, name, patch, namespace, subresource)
+
+
+@in_virtual_time
+async def test_pods_of_a_group_keep_their_devices_when_another_one_does_not_get_its_own(world: SchedulerPlane) -> None:
+    """The other one comes after a restart, when the claim of the group is written though it has all that is wanted."""
+    await cluster(world, 1, 2)
+    group = make_pod_group("g")
+    group["spec"]["resourceClaims"] = claiming("c")
+    await world.create(make_resource_claim("c"), make_resource_claim("own"), group)
+    names = await world.pods("g", "p", 1, resourceClaims=claiming("c"))
+    await world.settle(30)
+    before = (await world.verbs.get(RESOURCE_CLAIMS, "c", "default"))["status"]
+    await world.restart(NeverAllocating(world.verbs, "own"))
+    both = [*claiming("c"), *claiming("own", name="own")]
+    await world.create(make_pod("other", group="g", resourceClaims=both))
+    await world.settle(30)
+    assert await world.scheduled(*names)
+    assert await world.nodes("other") == [""]
+    assert (await world.verbs.get(RESOURCE_CLAIMS, "c", "default"))["status"] == before
 
 
 @pytest.mark.parametrize("gang", [260, None])

@@ -12,7 +12,7 @@ from ...api.scheme import Object
 from ..devices.allotments import ClaimUse, allocation_of
 from ..intake.group_tree import Member
 from ..intake.translate import Translator
-from ..reporting.claim_writes import ClaimWrite, ClaimWriter, writes_of
+from ..reporting.claim_writes import ClaimWrite, ClaimWriter
 
 
 class DevicePreparation:
@@ -43,7 +43,7 @@ class DevicePreparation:
         refused: Callable[[Member, str], None],
     ) -> None:
         """Write the claims of these members, then `bind` them; or `refused` for each, with nothing left behind."""
-        writes = writes_of(uses, self._allocation)
+        writes = self._writer.writes_of(uses, self._allocation)
 
         def done(trouble: str) -> None:
             if not trouble:

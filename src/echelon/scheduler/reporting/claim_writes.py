@@ -6,6 +6,9 @@
 
 Every write names the version that it is based on.  After a conflict the claim is read again; one that another scheduler
 has given devices meanwhile is trouble.
+
+A leader before this one may have sent a write that takes devices away, and that has not arrived yet.  A claim with the
+devices and consumers that are wanted is therefore written all the same, once: then nothing older can change it.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from functools import partial
 from ...api.errors import ApiError, said
 from ...api.objects import meta
 from ...api.objects.subtree import items, mapping
-from ...api.objects.vocabulary import CLAIM_PROTECTION
+from ...api.objects.vocabulary import CLAIM_PROTECTION, PREFIX
 from ...api.scheme import RESOURCE_CLAIMS, Object
 from ...api.verbs import Patch, PatchType, Subresource, Verbs
 from ...client.informer import Caches
@@ -29,6 +32,10 @@ from .write_pool import Job
 log = logging.getLogger(__name__)
 
 _ATTEMPTS = 5
+#: Annotation of a claim: the version that has what a scheduler wanted.  It makes another version of it.
+_FOUND_RIGHT = f"{PREFIX}found-right"
+#: When more claims than this are known to be written, the oldest ones are forgotten.
+_MOST_KNOWN = 100_000
 
 
 @dataclass(slots=True)
@@ -45,17 +52,6 @@ class _Refused(Exception):
     """A claim that cannot be used as decided; the text says why."""
 
 
-def writes_of(uses: Collection[ClaimUse], allocation_of: Callable[[ClaimUse], Object | None]) -> list[ClaimWrite]:
-    """One write per claim; consumers that a claim names already, for the devices that it has, need none."""
-    found: dict[str, ClaimWrite] = {}
-    for use in uses:
-        write = found.get(use.claim.key)
-        if write is None:
-            write = found[use.claim.key] = ClaimWrite(use.claim.obj, allocation_of(use))
-        write.consumers[use.consumer["uid"]] = use.consumer
-    return [write for write in found.values() if write.allocation is not None or _new(write.claim, write.consumers)]
-
-
 class ClaimWriter:
     """Writes of ResourceClaims, through the line of bindings."""
 
@@ -64,6 +60,23 @@ class ClaimWriter:
         self._caches = caches
         self._submit = submit
         self._retried = retried
+        #: The uids of claims that this writer has written, the oldest first.
+        self._written: dict[str, None] = {}
+
+    def writes_of(
+        self, uses: Collection[ClaimUse], allocation_of: Callable[[ClaimUse], Object | None]
+    ) -> list[ClaimWrite]:
+        """One write per claim; what was written here, with these consumers and devices, needs none."""
+        found: dict[str, ClaimWrite] = {}
+        for use in uses:
+            write = found.get(use.claim.key)
+            if write is None:
+                write = found[use.claim.key] = ClaimWrite(use.claim.obj, allocation_of(use))
+            write.consumers[use.consumer["uid"]] = use.consumer
+        return [write for write in found.values() if self._is_needed(write)]
+
+    def _is_needed(self, one: ClaimWrite) -> bool:
+        return meta.uid(one.claim) not in self._written or _changes(one)
 
     def prepare(self, writes: Collection[ClaimWrite], done: Callable[[str], None]) -> None:
         """Allocate and reserve all claims, or none; `done` is called with what went wrong, "" if nothing did."""
@@ -91,6 +104,9 @@ class ClaimWriter:
 
     def give_back(self, writes: Collection[ClaimWrite], done: Callable[[], None]) -> None:
         """Take consumers, and devices that nobody else uses, from claims; retried until it is `done`."""
+        if not writes:
+            done()
+            return
         self._retried.insist_on_all(
             [(f"giving back ResourceClaim {meta.key(one.claim)}", partial(self._release, one)) for one in writes], done
         )
@@ -121,8 +137,12 @@ class ClaimWriter:
         if one.allocation is not None and CLAIM_PROTECTION not in meta.finalizers(claim):
             body = {"metadata": {"finalizers": [*meta.finalizers(claim), CLAIM_PROTECTION]}}
             claim = await self._patch(claim, body)
-        users = [*items(claim, "status", "reservedFor"), *_new(claim, one.consumers).values()]
-        status: Object = {"reservedFor": users}
+        new = _new(claim, one.consumers)
+        if one.allocation is None and not new:
+            found_right = {_FOUND_RIGHT: claim["metadata"]["resourceVersion"]}
+            await self._patch(claim, {"metadata": {"annotations": found_right}})
+            return
+        status: Object = {"reservedFor": [*items(claim, "status", "reservedFor"), *new.values()]}
         if one.allocation is not None:
             status["allocation"] = one.allocation
         await self._patch(claim, {"status": status}, "status")
@@ -163,7 +183,15 @@ class ClaimWriter:
         patch = Patch(PatchType.MERGE, {**body, "metadata": metadata})
         found = await self._verbs.patch(RESOURCE_CLAIMS, meta.name(claim), patch, meta.namespace(claim), subresource)
         self._caches.observe(RESOURCE_CLAIMS, found)
+        self._written[meta.uid(claim)] = None
+        if len(self._written) > _MOST_KNOWN:
+            del self._written[next(iter(self._written))]
         return found
+
+
+def _changes(one: ClaimWrite) -> bool:
+    """Whether a claim gets devices or consumers that it does not have."""
+    return one.allocation is not None or bool(_new(one.claim, one.consumers))
 
 
 def _is_ours(claim: Object, allocation: Object) -> bool:
