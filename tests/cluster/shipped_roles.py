@@ -20,7 +20,8 @@ from echelon.client.group_discovery import speaking
 from echelon.client.http import HttpVerbs
 from echelon.deploy.objects.access_rights import access_objects
 from echelon.deploy.objects.installation import resource_of
-from echelon.deploy.options import LEASE_NAMESPACE, PARTS, SCHEDULER, InstallOptions, controllers_lease, scheduler_lease
+from echelon.deploy.objects.labelled import full_name
+from echelon.deploy.options import LEASE_NAMESPACE, PARTS, SCHEDULER, InstallOptions, scheduler_lease
 
 from .audit import nothing_forbidden
 from .controlplane import ControlPlane
@@ -64,7 +65,7 @@ async def _logins(admin: HttpVerbs, plane: ControlPlane, options: InstallOptions
         await admin.create(NAMESPACES, {"metadata": {"name": options.namespace}})
     for part, login in logins.items():
         await _create(admin, access_objects(part, options))
-        await _until_authorized(admin, part, options)
+        await _until_authorized(admin, part, full_name(part))
         token = await token_of(admin, options.namespace, f"echelon-{part}", _TOKEN_SECONDS)
         with_token(plane.kubeconfig, token, login)
     return logins
@@ -72,18 +73,21 @@ async def _logins(admin: HttpVerbs, plane: ControlPlane, options: InstallOptions
 
 @asynccontextmanager
 async def scheduler_named(admin: Verbs, name: str) -> AsyncIterator[None]:
-    """The scheduler may have the lease that it has where it is installed under that name, while the block lasts."""
+    """The scheduler may have the lease that it has where it is started by hand for that name, while the block lasts."""
     assert isinstance(admin, HttpVerbs)
-    options = InstallOptions(scheduler_names=(name,))
-    made = [obj for obj in access_objects(SCHEDULER, options) if obj["kind"] in (ROLES.kind, ROLE_BINDINGS.kind)]
+    lease, kinds = scheduler_lease((name,)), (ROLES.kind, ROLE_BINDINGS.kind)
+    made = [obj for obj in access_objects(SCHEDULER, InstallOptions()) if obj["kind"] in kinds]
     for obj in made:
+        for rule in obj.get("rules", ()):
+            if "resourceNames" in rule:
+                rule["resourceNames"] = [lease]
         # Beside those of the default name, which other tests need.
         obj["metadata"]["name"] += f"-{name}"
         if "roleRef" in obj:
             obj["roleRef"]["name"] += f"-{name}"
     await _create(admin, made)
     try:
-        await _until_authorized(admin, SCHEDULER, options)
+        await _until_authorized(admin, SCHEDULER, lease)
         yield
     finally:
         for obj in made:
@@ -95,9 +99,8 @@ async def _create(admin: Verbs, objects: Iterable[Object]) -> None:
         await admin.create(resource_of(obj), obj, meta.namespace(obj))
 
 
-async def _until_authorized(admin: HttpVerbs, part: str, options: InstallOptions) -> None:
+async def _until_authorized(admin: HttpVerbs, part: str, name: str) -> None:
     """The server learns of roles a moment after they are stored, and of each kind of them apart."""
-    name = scheduler_lease(options.scheduler_names) if part == SCHEDULER else controllers_lease(options.controllers)
     lease = {"group": LEASES.group, "resource": LEASES.plural, "namespace": LEASE_NAMESPACE, "name": name}
     for wanted in ({**lease, "verb": "update"}, {"resource": PODS.plural, "verb": "watch"}):
         spec = {"user": f"system:serviceaccount:{NAMESPACE}:echelon-{part}", "resourceAttributes": wanted}

@@ -18,14 +18,16 @@ from echelon.api.scheme import (
     NAMESPACES,
     NODES,
     RESOURCES,
+    ROLES,
     SERVICE_ACCOUNTS,
 )
-from echelon.api.verbs import ListOptions, Patch, PatchType
+from echelon.api.verbs import ListOptions, Patch, PatchType, WriteOptions
 from echelon.client.http import HttpVerbs
 from echelon.deploy.checks.findings import examine
+from echelon.deploy.objects.access_rights import access_objects
 from echelon.deploy.options import InstallOptions
 from echelon.runtime.clocks import RealClock
-from echelon.runtime.install.applying import CannotInstall, NotReady
+from echelon.runtime.install.applying import MANAGER, CannotInstall, NotReady
 from echelon.runtime.install.examining import examine_cluster
 from echelon.runtime.install.steps import Kubeconfig, Wishes, install, uninstall
 from echelon.runtime.server_connection import connected
@@ -187,9 +189,18 @@ async def _problems(verbs: HttpVerbs) -> list[str]:
     return [one.text for one in findings if one.level == "problem"]
 
 
+async def _elected_by_another_lease(verbs: HttpVerbs) -> None:
+    """As if an earlier version had named it."""
+    (role,) = [one for one in access_objects("scheduler", InstallOptions()) if one["kind"] == ROLES.kind]
+    role["rules"][1]["resourceNames"] = ["echelon-scheduler-other"]
+    options = WriteOptions(field_manager=MANAGER)
+    await verbs.patch(ROLES, "echelon-scheduler", Patch(PatchType.APPLY, role), "kube-system", options=options)
+    await verbs.create(LEASES, {"metadata": {"name": "echelon-scheduler-other"}, "spec": {}}, "kube-system")
+
+
 async def test_what_another_installation_left_is_removed_and_told(cluster: Installed) -> None:
-    await cluster.install(scheduler_names=("echelon", "other"))
-    await cluster.verbs.create(LEASES, {"metadata": {"name": "echelon-scheduler-other"}, "spec": {}}, "kube-system")
+    await cluster.install()
+    await _elected_by_another_lease(cluster.verbs)
     for name, owner in (("echelon-old", NAMESPACE), ("mine", "another")):
         labels = {INSTALLATION: owner}
         await cluster.verbs.create(CONFIG_MAPS, {"metadata": {"name": name, "labels": labels}}, NAMESPACE)
@@ -205,11 +216,9 @@ async def test_what_another_installation_left_is_removed_and_told(cluster: Insta
 
 
 async def test_the_other_part_of_an_installation_stays(cluster: Installed) -> None:
-    await cluster.install(scheduler_names=("echelon", "other"))
-    await cluster.verbs.create(LEASES, {"metadata": {"name": "echelon-scheduler-other"}, "spec": {}}, "kube-system")
+    await cluster.install()
+    await _elected_by_another_lease(cluster.verbs)
     before = await cluster.labelled()
     assert "removed" not in await cluster.install(parts=("controllers",))
     assert await cluster.labelled() == before
     assert await cluster.verbs.get(LEASES, "echelon-scheduler-other", "kube-system")
-    assert "removed" not in await cluster.install(parts=("scheduler",), scheduler_names=("echelon", "other"))
-    assert await cluster.labelled() == before

@@ -81,6 +81,10 @@ _WHERE = (
         "Elect a leader through a Lease in kube-system, so that several instances can run.", set_by="--replicas",
     ),
     Option(
+        "lease", "text", None, "Name of that Lease: of all programs that share it one leads.",
+        default_text="named after what the program does", set_by="the name of the Deployment",
+    ),
+    Option(
         "groups", "choice", AUTO,
         "Groups of pods to read: native ones of scheduling.k8s.io, own ones of scheduling.echelon.dev; new ones are "
         "made of the first. auto: as fits the server.",

@@ -21,14 +21,10 @@ from ..api.objects import meta
 from ..api.scheme import DEPLOYMENTS, Object
 from .options import PARTS, InstallOptions
 
-#: Leases are named after what their holders do.
-_SCHEDULER_LEASE = 'join "-" (prepend (without .Values.schedulerNames "echelon") "echelon-scheduler")'
-_CONTROLLERS_LEASE = 'printf "echelon-controllers-%s" (join "-" (sortAlpha .Values.controllers))'
 #: Marks of values that are text or numbers, and the expressions in their place.
 _MARKS = {
     "namespace-of-the-release": ".Release.Namespace",
     "image-of-the-values": ".Values.image",
-    "echelon-scheduler-name-of-the-values": _SCHEDULER_LEASE,
     "9876543": ".Values.replicas",
     **{f"{part}-config-of-the-values": f".Values.{part}Config" for part in PARTS},
 }
@@ -138,9 +134,6 @@ def _text(obj: Object) -> str:
         text, flags=re.MULTILINE,
     )  # fmt: skip
     text = re.sub(r"^( *- --only\n *- ).*$", r'\1{{ join "," .Values.controllers }}', text, flags=re.MULTILINE)
-    text = re.sub(
-        r"^( *- )echelon-controllers-[a-z-]+$", rf"\1{{{{ {_CONTROLLERS_LEASE} }}}}", text, flags=re.MULTILINE
-    )
     for mark, expression in _MARKS.items():
         plain = expression if mark.isdigit() else f"{expression} | quote"
         text = re.sub(rf"(?<=: |- ){mark}$", f"{{{{ {plain} }}}}", text, flags=re.MULTILINE)

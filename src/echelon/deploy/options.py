@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ..api.group_kinds import NATIVE, OWN
@@ -92,10 +92,11 @@ class InstallOptions:
         return not self.groups or OWN in self.groups.split(",")
 
 
-def scheduler_lease(names: tuple[str, ...]) -> str:
-    """Schedulers of the same names elect one leader."""
-    return "-".join(("echelon-scheduler", *(name for name in names if name != OWN_SCHEDULER)))
+def scheduler_lease(names: Iterable[str]) -> str:
+    """Of schedulers that are started by hand those of the same names elect one leader."""
+    return "-".join(("echelon-scheduler", *sorted({*names} - {OWN_SCHEDULER})))
 
 
-def controllers_lease(names: tuple[str, ...]) -> str:
-    return "-".join(("echelon-controllers", *sorted(names)))
+def controllers_lease(names: Iterable[str]) -> str:
+    """Likewise; all of them have that of an installation."""
+    return "-".join(("echelon-controllers", *(sorted(names) if {*names} != {*OWN_CONTROLLERS} else ())))

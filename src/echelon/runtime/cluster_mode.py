@@ -31,7 +31,7 @@ from ..client.http import HttpVerbs
 from ..client.informer import Caches
 from ..client.lease import Lease
 from ..controllers.registry import CLUSTER_CONTROLLERS, cluster_controllers
-from ..deploy.options import LEASE_NAMESPACE
+from ..deploy.options import LEASE_NAMESPACE, controllers_lease, scheduler_lease
 from ..scheduler.acting.reservation import Patience
 from ..scheduler.loop import Settings
 from . import components
@@ -55,10 +55,18 @@ MakeComponents = Callable[[Verbs, Caches, Clock, CollectorRegistry], list[Compon
 
 @dataclass(frozen=True)
 class RemoteSettings:
-    """Which lease to hold, "" runs without leader election; and how, which may change meanwhile."""
+    """How to run, which may change meanwhile."""
 
-    lease: str
     live: LiveConfiguration
+
+    @property
+    def lease(self) -> str:
+        """Which lease to hold; "" runs without leader election."""
+        values = self.live.values
+        if not values["leaderElect"]:
+            return ""
+        own = controllers_lease(values["only"]) if self.makes_groups else scheduler_lease(values["name"])
+        return values["lease"] or own
 
     @property
     def kubeconfig(self) -> Path | None:

@@ -50,8 +50,9 @@ def test_what_belongs_to_controllers_that_run_no_more_is_left() -> None:
 
 
 def test_leases_of_other_names_are_left_and_those_of_the_other_part_are_not() -> None:
-    before = replace(WHOLE, scheduler_names=("echelon", "other"), controllers=("jobset",))
-    roles = [one for one in made(before) if resource_of(one) == ROLES]
-    assert left_over_leases(roles, before) == []
-    assert left_over_leases(roles, WHOLE) == ["echelon-controllers-jobset", "echelon-scheduler-other"]
+    roles = [one for one in made(WHOLE) if resource_of(one) == ROLES]
+    assert left_over_leases(roles, WHOLE) == []
+    for role in roles:
+        role["rules"][1]["resourceNames"] = [f"{meta.name(role)}-other"]
+    assert left_over_leases(roles, WHOLE) == ["echelon-controllers-other", "echelon-scheduler-other"]
     assert left_over_leases(roles, replace(WHOLE, parts=("scheduler",))) == ["echelon-scheduler-other"]

@@ -18,9 +18,10 @@ from echelon.base.program_options import AUTO, CONTROLLERS_PROGRAM, GROUP_FORMS,
 from echelon.cli import main
 from echelon.client.informer import Caches
 from echelon.controllers.registry import CLUSTER_CONTROLLERS
-from echelon.deploy.objects.access_rights import Rule, lease_rules, rules_of
+from echelon.deploy.objects.access_rights import Rule, access_objects, rules_of
 from echelon.deploy.objects.installation import objects, resource_of
 from echelon.deploy.objects.monitoring import OPERATOR_GROUP
+from echelon.deploy.objects.programs import arguments
 from echelon.deploy.options import OWN_CONTROLLERS, PARTS, InstallOptions
 from echelon.runtime import cluster_mode
 from echelon.runtime.clocks import LoopClock
@@ -179,13 +180,15 @@ def test_no_rule_has_wildcards_and_no_resource_stands_in_two() -> None:
         assert not [rule for rule in rules_of(part, OPTIONS) if "*" in (rule.group, *rule.resources, *rule.verbs)]
 
 
-def test_a_lease_may_be_changed_by_its_name_only() -> None:
-    options = InstallOptions(scheduler_names=("echelon", "mine"), controllers=("trainjob", "jobset"))
-    assert [rule.names for rule in lease_rules("scheduler", options)] == [(), ("echelon-scheduler-mine",)]
-    assert [rule.names for rule in lease_rules("controllers", options)] == [
-        (),
-        ("echelon-controllers-jobset-trainjob",),
-    ]
+@pytest.mark.parametrize("part", PARTS)
+def test_a_lease_keeps_its_name_whatever_is_chosen_and_may_be_changed_by_it_only(part: str) -> None:
+    """Replicas of before and after an upgrade elect one leader, and those of before keep their right to lead."""
+    chosen = InstallOptions(scheduler_names=("echelon", "mine"), controllers=("trainjob", "jobset"))
+    for options in (OPTIONS, chosen):
+        (role,) = [one for one in access_objects(part, options) if one["kind"] == "Role"]
+        assert [rule.get("resourceNames") for rule in role["rules"]] == [None, [f"echelon-{part}"]]
+        told = arguments(part, options)
+        assert told[told.index("--lease") + 1] == f"echelon-{part}"
 
 
 def expressions() -> Iterator[str]:

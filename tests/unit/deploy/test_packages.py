@@ -21,8 +21,6 @@ from echelon.deploy.options import (
     PARTS,
     InstallOptions,
     PodOptions,
-    controllers_lease,
-    scheduler_lease,
 )
 from echelon.deploy.packages import files
 
@@ -76,12 +74,6 @@ def rendered(options: InstallOptions) -> list[Any]:
         ".Values.replicas": str(options.replicas),
         **{f".Values.{part}Config | quote": json.dumps(options.configuration(part)) for part in PARTS},
         'join "," .Values.controllers': ",".join(options.controllers),
-        'printf "echelon-controllers-%s" (join "-" (sortAlpha .Values.controllers))': controllers_lease(
-            options.controllers
-        ),
-        'join "-" (prepend (without .Values.schedulerNames "echelon") "echelon-scheduler") | quote': scheduler_lease(
-            options.scheduler_names
-        ),
     }
     for expression, value in plain.items():
         text = text.replace(f"{{{{ {expression} }}}}", value)

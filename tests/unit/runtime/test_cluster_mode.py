@@ -9,7 +9,9 @@ import pytest
 from echelon.api.errors import ApiError
 from echelon.api.scheme import CSI_NODES, JOB_SETS, RESOURCE_SLICES, Resource
 from echelon.api.verbs import ObjectList
-from echelon.runtime.cluster_mode import _check
+from echelon.base.program_options import CONTROLLERS_PROGRAM, SCHEDULER_PROGRAM, ProgramOptions
+from echelon.runtime.cluster_mode import RemoteSettings, _check
+from echelon.runtime.operations.live_configuration import LiveConfiguration
 from echelon.runtime.plane import CannotStart
 
 
@@ -43,3 +45,21 @@ async def test_a_server_may_lack_some_kinds_and_not_others() -> None:
         await check({CSI_NODES: 404})
     with pytest.raises(CannotStart, match="echelon crds"):
         await check({JOB_SETS: 404})
+
+
+@pytest.mark.parametrize(
+    ("program", "flags", "lease"),
+    [
+        (SCHEDULER_PROGRAM, {}, "echelon-scheduler"),
+        (SCHEDULER_PROGRAM, {"name": ("mine", "echelon", "and")}, "echelon-scheduler-and-mine"),
+        (SCHEDULER_PROGRAM, {"name": ("mine",), "lease": "ours"}, "ours"),
+        (SCHEDULER_PROGRAM, {"lease": "ours", "leaderElect": False}, ""),
+        (CONTROLLERS_PROGRAM, {}, "echelon-controllers"),
+        (CONTROLLERS_PROGRAM, {"only": ("trainjob", "jobset")}, "echelon-controllers-jobset-trainjob"),
+        (CONTROLLERS_PROGRAM, {"only": ("trainjob",), "lease": "ours"}, "ours"),
+    ],
+)
+def test_programs_that_do_the_same_elect_one_leader_and_a_lease_can_be_named(
+    program: ProgramOptions, flags: dict[str, Any], lease: str
+) -> None:
+    assert RemoteSettings(LiveConfiguration(program, flags)).lease == lease

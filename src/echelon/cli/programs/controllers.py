@@ -19,8 +19,7 @@ def controllers(config: Path | None, **flags: Any) -> None:
     The cluster must have their CustomResourceDefinitions: echelon crds | kubectl apply --server-side -f -
     """
     live = configuration(CONTROLLERS_PROGRAM, config, flags)
-    from ...deploy.options import controllers_lease
     from ...runtime import cluster_mode
     from .remote_command import work_until_interrupted
 
-    work_until_interrupted(live, controllers_lease(live.values["only"]), cluster_mode.controllers(live))
+    work_until_interrupted(live, cluster_mode.controllers(live))

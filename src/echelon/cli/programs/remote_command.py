@@ -18,11 +18,11 @@ from ..failures import EXIT_BAD_INPUT, EXIT_FAILED, Refusal
 log = logging.getLogger("echelon")
 
 
-def work_until_interrupted(live: LiveConfiguration, lease: str, make: MakeComponents) -> None:
+def work_until_interrupted(live: LiveConfiguration, make: MakeComponents) -> None:
     """Run the components until Ctrl-C or SIGTERM; a lost lease or a failed component ends with exit code 1."""
     set_up_logging(live.values)
     live.on_change(set_up_logging)
-    settings = RemoteSettings(lease if live.values["leaderElect"] else "", live)
+    settings = RemoteSettings(live)
     title = live.program.name
     try:
         run_program(_work(title, settings, make))

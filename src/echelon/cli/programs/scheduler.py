@@ -21,8 +21,7 @@ def scheduler(config: Path | None, **flags: Any) -> None:
       echelon scheduler --kubeconfig ~/.kube/config --metrics-port 10259
     """
     live = configuration(SCHEDULER_PROGRAM, config, flags)
-    from ...deploy.options import scheduler_lease
     from ...runtime import cluster_mode
     from .remote_command import work_until_interrupted
 
-    work_until_interrupted(live, scheduler_lease(live.values["name"]), cluster_mode.scheduler(live))
+    work_until_interrupted(live, cluster_mode.scheduler(live))

@@ -20,7 +20,7 @@ from ...api.scheme import (
     SERVICE_ACCOUNTS,
     Object,
 )
-from ..options import CONTROLLERS, LEASE_NAMESPACE, SCHEDULER, InstallOptions, controllers_lease, scheduler_lease
+from ..options import CONTROLLERS, LEASE_NAMESPACE, SCHEDULER, InstallOptions
 from .labelled import full_name, made
 
 _READ = ("list", "watch")
@@ -150,12 +150,15 @@ def _controllers_groups(options: InstallOptions) -> Iterable[Rule]:
             yield Rule(_SCHEDULING, ("priorityclasses",), ("list",))
 
 
-def lease_rules(part: str, options: InstallOptions) -> tuple[Rule, ...]:
-    """What a program does to elect its leader; creation cannot be limited to names."""
-    name = scheduler_lease(options.scheduler_names) if part == SCHEDULER else controllers_lease(options.controllers)
+def lease_rules(part: str) -> tuple[Rule, ...]:
+    """What a program does to elect its leader; creation cannot be limited to names.
+
+    The lease has the name of the part whatever an installation chooses: with another name an upgrade would let old and
+    new replicas lead side by side, and old ones end for want of rights before new ones run.
+    """
     return (
         Rule(LEASES.group, (LEASES.plural,), ("create",)),
-        Rule(LEASES.group, (LEASES.plural,), ("get", "update"), (name,)),
+        Rule(LEASES.group, (LEASES.plural,), ("get", "update"), (full_name(part),)),
     )
 
 
@@ -169,7 +172,7 @@ def access_objects(part: str, options: InstallOptions) -> list[Object]:
         return {"apiGroup": _RBAC, "kind": kind, "name": name}
 
     everywhere = [rule.to_object() for rule in rules_of(part, options)]
-    leases = [rule.to_object() for rule in lease_rules(part, options)]
+    leases = [rule.to_object() for rule in lease_rules(part)]
     return [
         made(SERVICE_ACCOUNTS, name, options, part=part, automountServiceAccountToken=False),
         made(CLUSTER_ROLES, name, options, part=part, rules=everywhere),

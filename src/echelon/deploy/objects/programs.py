@@ -26,7 +26,7 @@ _USER = 65532
 
 def arguments(part: str, options: InstallOptions) -> list[str]:
     """What follows `echelon` on the command line; `$(POD_IP)` is the pod's address in any family."""
-    named = ["--config", f"{_CONFIG_DIRECTORY}/{CONFIG_FILE}"]
+    named = ["--config", f"{_CONFIG_DIRECTORY}/{CONFIG_FILE}", "--lease", full_name(part)]
     if part == SCHEDULER:
         for name in options.scheduler_names:
             named += ["--name", name]

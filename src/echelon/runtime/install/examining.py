@@ -165,7 +165,7 @@ def _needed(deployment: Object) -> list[tuple[Rule, str]]:
         return []
     options = _options_of(deployment)
     everywhere = [(rule, "") for rule in rules_of(part, options)]
-    return [*everywhere, *((rule, LEASE_NAMESPACE) for rule in lease_rules(part, options))]
+    return [*everywhere, *((rule, LEASE_NAMESPACE) for rule in lease_rules(part))]
 
 
 def _options_of(deployment: Object) -> InstallOptions:
