@@ -11,10 +11,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
+import pytest
 from prometheus_client import CollectorRegistry
 
 from echelon.runtime.operations.debug_pages import DebugPages, readable
-from echelon.runtime.operations.metrics_server import Address, serve_metrics
+from echelon.runtime.operations.metrics_server import Address, CannotListen, serve_metrics
 from echelon.testing.builders import make_node, make_pod, make_pod_group
 from echelon.testing.scheduler_plane import SchedulerPlane, in_virtual_time
 
@@ -109,6 +110,25 @@ async def test_a_profile_shows_what_the_loop_does_and_one_is_taken_at_a_time() -
     counts = {stack: int(number) for stack, number in (line.rsplit(" ", 1) for line in text.splitlines())}
     hard = sum(number for stack, number in counts.items() if "work_hard" in stack)
     assert hard > sum(counts.values()) / 2
+
+
+async def test_a_profile_ends_with_the_program() -> None:
+    async with served() as url:
+        profile = asyncio.create_task(get(f"{url}/debug/profile?seconds=8"))
+        await asyncio.sleep(0.3)
+        begun = time.monotonic()
+    assert time.monotonic() - begun < 3
+    status, text = await profile
+    assert (status, "test_debug_pages" in text) == (200, True)
+
+
+async def test_an_address_of_ipv6_stands_in_brackets() -> None:
+    try:
+        async with served(host="::1") as url:
+            assert url.startswith("http://[::1]:")
+            assert (await get(f"{url}/debug/state"))[0] == 200
+    except CannotListen as error:
+        pytest.skip(str(error))
 
 
 def test_lists_of_plain_values_stay_on_a_line() -> None:

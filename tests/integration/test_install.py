@@ -14,6 +14,7 @@ from echelon.api.scheme import (
     CLUSTER_ROLES,
     CONFIG_MAPS,
     DEPLOYMENTS,
+    JOBS,
     LEASES,
     NAMESPACES,
     NODES,
@@ -113,6 +114,17 @@ async def test_a_namespace_with_objects_of_others_stays(cluster: Installed) -> N
     said = await cluster.uninstall()
     assert f"kept      Namespace/{NAMESPACE}: ConfigMap/mine in it are not of Echelon" in said
     assert await cluster.verbs.get(CONFIG_MAPS, "mine", NAMESPACE)
+
+
+async def test_a_namespace_with_work_of_others_that_has_no_pods_stays(cluster: Installed) -> None:
+    await cluster.install()
+    pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
+    spec = {"suspend": True, "template": {"spec": pod}}
+    for name in ("a", "b", "c", "d"):
+        await cluster.verbs.create(JOBS, {"metadata": {"name": name}, "spec": spec}, NAMESPACE)
+    said = await cluster.uninstall()
+    assert f"kept      Namespace/{NAMESPACE}: Job/a, Job/b, Job/c and 1 more in it are not of Echelon" in said
+    assert not meta.deleting(await cluster.verbs.get(NAMESPACES, NAMESPACE))
 
 
 async def test_a_second_installation_elsewhere_is_refused_and_nothing_is_made(cluster: Installed) -> None:

@@ -68,10 +68,14 @@ def add(name: str, groups: tuple[str, ...], expires: str | None, certificate: bo
 def list_(data: Path | None) -> None:
     """List the users with their groups and when their credential expires."""
     from ..base.instants import to_time
-    from ..runtime.user_accounts import UserAccounts
+    from ..runtime.user_accounts import CannotChangeUsers, UserAccounts
 
+    try:
+        users = UserAccounts(data or default_data_directory()).users()
+    except CannotChangeUsers as error:
+        raise Refusal(str(error)) from error
     rows = [("NAME", "CREDENTIAL", "EXPIRES", "GROUPS")]
-    for one in UserAccounts(data or default_data_directory()).users():
+    for one in users:
         expires = to_time(one.expires) if one.expires is not None else "never"
         rows.append((one.name, "certificate" if one.serial else "token", expires, ",".join(one.groups)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

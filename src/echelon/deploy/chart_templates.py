@@ -19,8 +19,19 @@ import yaml
 
 from ..api.objects import meta
 from ..api.scheme import DEPLOYMENTS, Object
+from .admission.kinds import MUTATING_POLICIES
+from .cluster_facts import OLDEST_WITH_POLICIES
+from .objects.labelled import POLICIES
 from .options import PARTS, InstallOptions
 
+#: Where a server takes policies, whatever the values say.
+TAKES_VALIDATING = f'semverCompare ">={".".join(map(str, OLDEST_WITH_POLICIES))}.0-0" .Capabilities.KubeVersion.Version'
+TAKES_MUTATING = f'.Capabilities.APIVersions.Has "{MUTATING_POLICIES.api_version}/{MUTATING_POLICIES.kind}"'
+_POLICIES = (
+    f'list (ternary "validating" "" (and .Values.validatingPolicies ({TAKES_VALIDATING})))'
+    f' (ternary "mutating" "" (and .Values.mutatingPolicies ({TAKES_MUTATING})))'
+    ' | compact | join "," | default "none"'
+)
 #: Marks of values that are text or numbers, and the expressions in their place.
 _MARKS = {
     "namespace-of-the-release": ".Release.Namespace",
@@ -134,6 +145,7 @@ def _text(obj: Object) -> str:
         text, flags=re.MULTILINE,
     )  # fmt: skip
     text = re.sub(r"^( *- --only\n *- ).*$", r'\1{{ join "," .Values.controllers }}', text, flags=re.MULTILINE)
+    text = re.sub(rf"^( *{POLICIES}: ).*$", rf"\1{{{{ {_POLICIES} }}}}", text, flags=re.MULTILINE)
     for mark, expression in _MARKS.items():
         plain = expression if mark.isdigit() else f"{expression} | quote"
         text = re.sub(rf"(?<=: |- ){mark}$", f"{{{{ {plain} }}}}", text, flags=re.MULTILINE)

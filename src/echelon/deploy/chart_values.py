@@ -9,9 +9,7 @@ from typing import Any
 
 import yaml
 
-from .admission.kinds import MUTATING_POLICIES
-from .chart_templates import Choice
-from .cluster_facts import OLDEST_WITH_POLICIES
+from .chart_templates import TAKES_MUTATING, TAKES_VALIDATING, Choice
 from .options import OWN_CONTROLLERS, PARTS, InstallOptions
 
 _DEFAULTS = InstallOptions()
@@ -117,12 +115,12 @@ CHOICES = (
     _switch(
         "validatingPolicies",
         "validating_policies",
-        where=f'semverCompare ">={".".join(map(str, OLDEST_WITH_POLICIES))}.0-0" .Capabilities.KubeVersion.Version',
+        where=TAKES_VALIDATING,
     ),
     _switch(
         "mutatingPolicies",
         "mutating_policies",
-        where=f'.Capabilities.APIVersions.Has "{MUTATING_POLICIES.api_version}/{MUTATING_POLICIES.kind}"',
+        where=TAKES_MUTATING,
     ),
 )
 

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 import msgspec
 import yaml
 
-from ..api.scheme import Object
+from ..api.scheme import DEPLOYMENTS, Object
 from ..base.version import __version__
 from .admission.kinds import GROUP_VERSION, VALIDATING_POLICIES
 from .chart_templates import template
 from .chart_values import CHOICES, values_file, values_schema
 from .cluster_facts import OLDEST_SERVER, OLDEST_WITH_POLICIES
 from .objects.installation import after_definitions, definitions, objects
+from .objects.labelled import POLICIES
 from .objects.monitoring import OPERATOR_GROUP
 from .options import InstallOptions
 
@@ -57,9 +58,15 @@ def _kustomize() -> dict[str, str]:
 
 
 def _no_policies() -> Object:
-    """A patch takes its target away, whatever name it says itself."""
+    """A patch takes its target away or changes it, whatever name it says itself."""
     patch = f"$patch: delete\napiVersion: {GROUP_VERSION}\nkind: any\nmetadata: {{name: any}}\n"
-    return {"resources": ["../default"], "patches": [{"target": {"group": VALIDATING_POLICIES.group}, "patch": patch}]}
+    metadata = f"metadata: {{name: any, annotations: {{{POLICIES}: none}}}}\n"
+    said = f"apiVersion: {DEPLOYMENTS.api_version}\nkind: {DEPLOYMENTS.kind}\n{metadata}"
+    patches = [
+        {"target": {"group": VALIDATING_POLICIES.group}, "patch": patch},
+        {"target": {"kind": DEPLOYMENTS.kind}, "patch": said},
+    ]
+    return {"resources": ["../default"], "patches": patches}
 
 
 def _helm() -> dict[str, str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,29 +30,37 @@ class UserAccounts:
         return self.data / "pki"
 
     def users(self) -> list[AddedUser]:
-        return UserFile(self._pki / "users.json").users()
+        self._server()
+        with self._told():
+            return UserFile(self._pki / "users.json").users()
 
     def add(self, name: str, groups: tuple[str, ...], seconds: float | None, *, certificate: bool) -> str:
         """Add a user; returns its kubeconfig, the only place where its token or key is."""
         url, authority = self._server()
         file, now = UserFile(self._pki / "users.json"), time.time()
         expires = None if seconds is None else now + seconds
-        try:
+        with self._told():
             if not certificate:
                 return kubeconfigs.text(url, authority, file.add(name, groups, expires), name)
             life = seconds or _CERTIFICATE_SECONDS
             issued = certificates.issue_client(self._pki, name, groups, now, life)
             file.insert(AddedUser(name, groups, "", now + life, issued.serial))
             return kubeconfigs.text(url, authority, issued, name)
-        except (BadUser, ValueError) as error:
-            raise CannotChangeUsers(str(error)) from error
 
     def remove(self, name: str) -> None:
         self._server()
-        try:
+        with self._told():
             UserFile(self._pki / "users.json").remove(name)
-        except BadUser as error:
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """What goes wrong in the block is one line for the user."""
+        try:
+            yield
+        except (BadUser, ValueError) as error:
             raise CannotChangeUsers(str(error)) from error
+        except OSError as error:
+            raise CannotChangeUsers(f"{self.data}: {error.strerror}") from error
 
     def _server(self) -> tuple[str, bytes]:
         """The address and the CA certificate."""

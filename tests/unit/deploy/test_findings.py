@@ -34,7 +34,10 @@ def evidence(version: str = "v1.37.1", facts: dict[str, Any] | None = None, **gi
         "installations": {"echelon-system": __version__},
         **(facts or {}),
     }
-    return Evidence(ClusterFacts(version, **known), **{"skew_seconds": 0.2, "programs": (SOUND,), **given})
+    return Evidence(
+        ClusterFacts(version, **known),
+        **{"skew_seconds": 0.2, "programs": (SOUND,), "served_names": ("echelon",), **given},
+    )
 
 
 def found(given: Evidence, subject: str, level: str = "problem") -> list[Finding]:
@@ -91,6 +94,36 @@ def test_policies_that_are_missing_or_not_served_are_told() -> None:
     notes = found(old, "admission", "note")
     assert len(notes) == 2
     assert notes[1].text.endswith("have to label their pod template with echelon.dev/pod-group")
+
+
+def test_policies_that_were_left_out_are_a_note_and_not_missed() -> None:
+    without = evidence(programs=(SOUND, CONTROLLING), policies_left_out=("ValidatingAdmissionPolicy",))
+    assert [*found(without, "admission"), *found(without, "admission", "ok")] == []
+    (one,) = found(without, "admission", "note")
+    assert one.text.startswith("the installation was made without ValidatingAdmissionPolicy: invalid objects are taken")
+    assert "without --no-policies" in one.remedy
+
+
+def test_kinds_of_controllers_are_not_missed_where_the_scheduler_was_installed_alone() -> None:
+    alone = evidence(facts={"definitions": {}})
+    assert found(alone, "kinds") == []
+    assert {one.remedy for one in found(alone, "kinds", "note")} == {"nothing, while only the scheduler is installed"}
+    assert len(found(evidence(facts={"definitions": {}}, programs=(SOUND, CONTROLLING)), "kinds")) == len(CUSTOM_KINDS)
+    gone = evidence(facts={"definitions": {}}, missing_programs=("echelon-controllers",))
+    assert len(found(gone, "kinds")) == len(CUSTOM_KINDS)
+
+
+def test_the_names_that_the_installed_scheduler_serves_are_known_without_asking() -> None:
+    waiting = {"echelon": (3, 2), "mine": (4, 4), "typo": (1, 1)}
+    given = evidence(scheduler_names=waiting, served_names=("mine",))
+    (one,) = found(given, "neighbours")
+    assert one.text == "3 pods name scheduler echelon, 2 of them are not bound"
+    assert one.remedy == "nobody serves this name: run `echelon install` with it as --scheduler-name"
+    (other,) = found(given, "neighbours", "note")
+    assert "is there a scheduler typo?" in other.remedy
+    assert [one.text for one in found(given, "neighbours", "ok")] == [
+        "4 pods name scheduler mine, 4 of them are not bound"
+    ]
 
 
 def test_policies_on_a_server_that_they_can_end_are_a_problem() -> None:
@@ -172,7 +205,9 @@ def test_a_clock_that_is_off_is_told_and_no_problem() -> None:
 
 def test_pods_that_wait_for_a_scheduler_that_nobody_runs_are_counted() -> None:
     waiting = {"echelon": (3, 2), "default-scheduler": (10, 0), "typo": (1, 1)}
-    (one,) = found(evidence(scheduler_names=waiting, programs=(), facts={"installations": {}}), "neighbours")
+    (one,) = found(
+        evidence(scheduler_names=waiting, programs=(), served_names=(), facts={"installations": {}}), "neighbours"
+    )
     assert one.text == "3 pods name scheduler echelon, 2 of them are not bound"
     (other,) = found(evidence(scheduler_names=waiting), "neighbours", "note")
     assert "is there a scheduler typo?" in other.remedy

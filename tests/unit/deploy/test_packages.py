@@ -74,6 +74,13 @@ def rendered(options: InstallOptions) -> list[Any]:
         ".Values.replicas": str(options.replicas),
         **{f".Values.{part}Config | quote": json.dumps(options.configuration(part)) for part in PARTS},
         'join "," .Values.controllers': ",".join(options.controllers),
+        'list (ternary "validating" "" (and .Values.validatingPolicies '
+        '(semverCompare ">=1.36.0-0" .Capabilities.KubeVersion.Version))) '
+        '(ternary "mutating" "" (and .Values.mutatingPolicies (.Capabilities.APIVersions.Has '
+        '"admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"))) | compact | join "," | default "none"': ",".join(
+            ["validating"] * options.validating_policies + ["mutating"] * options.mutating_policies
+        )
+        or "none",
     }
     for expression, value in plain.items():
         text = text.replace(f"{{{{ {expression} }}}}", value)
@@ -134,6 +141,7 @@ def test_the_chart_has_the_objects_of_an_installation(
         InstallOptions(namespace="train", scheduler_names=("mine", "echelon"), dashboard=False),
         InstallOptions(controllers=("trainjob",), mutating_policies=False),
         InstallOptions(validating_policies=False),
+        InstallOptions(validating_policies=False, mutating_policies=False),
         InstallOptions(configurations={"scheduler": 'apiVersion: x\nname: ["a"]\n'}),
         InstallOptions(
             pods=PodOptions(
@@ -145,7 +153,7 @@ def test_the_chart_has_the_objects_of_an_installation(
             )
         ),
     ],
-    ids=["image and replicas", "names", "one kind of policies", "the other kind", "config file", "pods"],
+    ids=["image and replicas", "names", "one kind of policies", "the other kind", "no policies", "config file", "pods"],
 )
 def test_values_are_where_options_are(options: InstallOptions) -> None:
     assert by_name(rendered(options)) == by_name(wanted(options))

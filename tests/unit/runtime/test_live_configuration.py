@@ -141,3 +141,17 @@ def test_a_file_that_cannot_be_used_at_the_start_is_refused(tmp_path: Path) -> N
     (tmp_path / "c.yaml").write_bytes(b"\xff\xfe")
     with pytest.raises(BadConfiguration, match="not a text file"):
         Live(tmp_path / "c.yaml")
+
+
+@pytest.mark.parametrize("between", ["reserveAftre: 7\n", "metricsPort: 7\nreserveAfter: 5\n"], ids=["bad", "restart"])
+def test_a_file_that_is_as_before_again_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture, between: str) -> None:
+    path = tmp_path / "c.yaml"
+    write(path, "reserveAfter: 5\n")
+    live = Live(path)
+    write(path, between)
+    live.configuration.look()
+    assert "read again" not in caplog.text
+    write(path, "reserveAfter: 5\n")
+    live.configuration.look()
+    assert "config file read again" in caplog.text
+    assert live.heard == []

@@ -49,9 +49,13 @@ class Evidence:
     missing_programs: tuple[str, ...] = ()
     #: Leases of leaders in kube-system that are held, by name.
     leaders: Mapping[str, str] = field(default_factory=dict)
+    #: spec.schedulerName that the installed scheduler serves.
+    served_names: tuple[str, ...] = ()
     #: How many pods name which scheduler, and how many of these are not bound.
     scheduler_names: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     #: Policies and bindings that this version would make and that are not there, as Kind/name.
     missing_policies: tuple[str, ...] = ()
+    #: Kinds of policies that the installation was made without.
+    policies_left_out: tuple[str, ...] = ()
     #: Policies of an installation on a server that may end of them, likewise.
     unsafe_policies: tuple[str, ...] = ()

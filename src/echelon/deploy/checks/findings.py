@@ -99,7 +99,10 @@ def _definitions(evidence: Evidence) -> Iterator[Finding]:
     facts = evidence.facts
     for name, resource in CUSTOM_KINDS.items():
         found = facts.definitions.get(name)
-        if found is None:
+        if found is None and facts.installations and evidence.programs and not _has_controllers(evidence):
+            remedy = "nothing, while only the scheduler is installed"
+            yield Finding("note", "kinds", f"{name} is not defined", remedy)
+        elif found is None:
             level: Literal["note", "problem"] = "problem" if facts.installations else "note"
             yield Finding(level, "kinds", f"{name} is not defined", "run `echelon install`")
         elif resource.version not in found.versions:
@@ -109,6 +112,11 @@ def _definitions(evidence: Evidence) -> Iterator[Finding]:
             yield Finding("ok", "kinds", f"{name} is Echelon's, made for namespace {found.installation}")
         else:
             yield Finding("ok", "kinds", f"{name} is {found.manager or 'somebody'}'s: it is used and left alone")
+
+
+def _has_controllers(evidence: Evidence) -> bool:
+    """Whether the installation has them, or should."""
+    return full_name(CONTROLLERS) in (*(one.name for one in evidence.programs), *evidence.missing_programs)
 
 
 def _installation(evidence: Evidence) -> Iterator[Finding]:
@@ -160,6 +168,10 @@ def _policies(evidence: Evidence) -> Iterator[Finding]:
             oldest = ".".join(map(str, OLDEST_WITH_POLICIES))
             text = f"{facts.why_not(kind)}: {loss}"
             yield Finding("note", "admission", text, f"upgrade the cluster to {oldest} or newer")
+        elif kind.kind in evidence.policies_left_out:
+            text = f"the installation was made without {kind.kind}: {loss}"
+            remedy = "nothing, if that is meant; else run `echelon install` without --no-policies"
+            yield Finding("note", "admission", text, remedy)
     if evidence.unsafe_policies:
         oldest = ".".join(map(str, OLDEST_WITH_POLICIES))
         text = f"a server before {oldest} can end of policies, and there are {_first(evidence.unsafe_policies)}"
@@ -167,7 +179,7 @@ def _policies(evidence: Evidence) -> Iterator[Finding]:
     if missing:
         text = f"missing: {_first(missing)}; what they refuse is taken, and told by event InvalidSpec"
         yield Finding("problem", "admission", text, "run `echelon install`, which restores them")
-    elif any(one.name == full_name(CONTROLLERS) for one in evidence.programs) and facts.takes(VALIDATING_POLICIES):
+    elif _has_controllers(evidence) and facts.takes(VALIDATING_POLICIES) and not evidence.policies_left_out:
         yield Finding("ok", "admission", "the policies of this version are there")
 
 
@@ -238,9 +250,15 @@ def _neighbours(evidence: Evidence, schedulers: tuple[str, ...]) -> Iterator[Fin
         yield Finding("note", "neighbours", f"{name} is here ({how})", page)
     for name, (pods, waiting) in sorted(evidence.scheduler_names.items()):
         text = f"{pods} pods name scheduler {name}, {waiting} of them are not bound"
-        known = name in schedulers or name == DEFAULT_SCHEDULER
-        if name in schedulers and not evidence.programs and waiting:
-            yield Finding("problem", "neighbours", text, "nobody serves this name: run `echelon install`")
+        served = name in evidence.served_names
+        known = served or name in schedulers or name == DEFAULT_SCHEDULER
+        if name in schedulers and not served and waiting:
+            remedy = (
+                "run `echelon install` with it as --scheduler-name"
+                if evidence.served_names
+                else "run `echelon install`"
+            )
+            yield Finding("problem", "neighbours", text, f"nobody serves this name: {remedy}")
         elif not known and waiting:
             yield Finding("note", "neighbours", text, f"is there a scheduler {name}? correct spec.schedulerName if not")
         else:

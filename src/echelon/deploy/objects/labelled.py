@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from ...api.objects.vocabulary import INSTALLATION
+from ...api.objects.vocabulary import INSTALLATION, PREFIX
 from ...api.scheme import Object, Resource
 from ...base.version import __version__
 from ..options import InstallOptions
 
 VERSION_LABEL = "app.kubernetes.io/version"
+#: On Deployments: the kinds of admission policies that the installation has, or that it has none.
+POLICIES = PREFIX + "policies"
 _NAME = "app.kubernetes.io/name"
 _COMPONENT = "app.kubernetes.io/component"
 

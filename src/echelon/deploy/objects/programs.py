@@ -14,14 +14,18 @@ from ...api.cluster.topology_levels import read_levels
 from ...api.objects import meta
 from ...api.scheme import CONFIG_MAPS, DEPLOYMENTS, POD_DISRUPTION_BUDGETS, Object
 from ...base.program_options import SCHEDULER_PROGRAM
+from ..admission.kinds import MUTATING_POLICIES, VALIDATING_POLICIES
 from ..configuration import read
 from ..options import SCHEDULER, InstallOptions, PodOptions
-from .labelled import full_name, labels, made, selector
+from .labelled import POLICIES, full_name, labels, made, selector
 
 METRICS_PORT = 10259
 _CONFIG_DIRECTORY = "/etc/echelon"
 CONFIG_FILE = "config.yaml"
 _USER = 65532
+#: What an installation says of itself, by the kind of policies.
+_POLICY_WORDS = {VALIDATING_POLICIES.kind: "validating", MUTATING_POLICIES.kind: "mutating"}
+_NO_POLICIES = "none"
 
 
 def arguments(part: str, options: InstallOptions) -> list[str]:
@@ -43,6 +47,17 @@ def told(deployment: Object, option: str) -> list[str]:
     """The values of an option on the command line of an installed program."""
     given = deployment["spec"]["template"]["spec"]["containers"][0].get("args") or ()
     return [value for name, value in pairwise(given) if name == option]
+
+
+def policies_left_out(deployment: Object) -> tuple[str, ...]:
+    """Kinds of policies that the installation was made without; older ones say nothing, and have all."""
+    said = meta.annotations(deployment).get(POLICIES)
+    return tuple(kind for kind, word in _POLICY_WORDS.items() if said is not None and word not in said.split(","))
+
+
+def _policies(options: InstallOptions) -> str:
+    has = {"validating": options.validating_policies, "mutating": options.mutating_policies}
+    return ",".join(word for word in _POLICY_WORDS.values() if has[word]) or _NO_POLICIES
 
 
 def configured_levels(deployments: Iterable[Object], configs: Iterable[Object] = ()) -> tuple[str, ...] | None:
@@ -69,10 +84,12 @@ def program_objects(part: str, options: InstallOptions) -> list[Object]:
         "selector": chosen,
         "template": {"metadata": {"labels": labels(options, part)}, "spec": _pod(part, options)},
     }
+    program = made(DEPLOYMENTS, full_name(part), options, part=part, spec=deployment)
+    program["metadata"]["annotations"] = {POLICIES: _policies(options)}
     return [
         made(CONFIG_MAPS, full_name(part), options, part=part, data={CONFIG_FILE: options.configuration(part)}),
         made(POD_DISRUPTION_BUDGETS, full_name(part), options, part=part, spec=budget),
-        made(DEPLOYMENTS, full_name(part), options, part=part, spec=deployment),
+        program,
     ]
 
 

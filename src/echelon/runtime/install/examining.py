@@ -28,13 +28,13 @@ from ...base.clock import Clock
 from ...client.http import HttpVerbs
 from ...client.topology_objects import TopologyReader
 from ...deploy.admission.admission_policies import policy_objects
-from ...deploy.admission.kinds import POLICY_KINDS
+from ...deploy.admission.kinds import MUTATING_POLICIES, POLICY_KINDS, VALIDATING_POLICIES
 from ...deploy.checks.evidence import Evidence, MissingRight, ProgramState
 from ...deploy.cluster_facts import ClusterFacts
 from ...deploy.objects.access_rights import Rule, lease_rules, rules_of
 from ...deploy.objects.installation import objects, resource_of
 from ...deploy.objects.labelled import full_name
-from ...deploy.objects.programs import configured_levels, told
+from ...deploy.objects.programs import configured_levels, policies_left_out, told
 from ...deploy.options import CONTROLLERS, LEASE_NAMESPACE, PARTS, InstallOptions
 from .gathering import gather
 
@@ -51,23 +51,26 @@ async def examine_cluster(verbs: HttpVerbs, clock: Clock) -> Evidence:
     configs = (await verbs.list(CONFIG_MAPS, options=ListOptions(label_selector=INSTALLATION))).items
     return Evidence(
         facts,
-        await _skew(verbs, clock),
-        tuple(LabelledNode(meta.name(one), meta.labels(one)) for one in (await verbs.list(NODES)).items),
-        configured_levels(deployments, configs),
-        tuple(await TopologyReader(verbs).read()),
-        () if facts.installations else await _own_missing(verbs),
-        await _missing_rights(verbs, deployments),
-        tuple(_state(one, roles, leaders) for one in deployments),
-        tuple(sorted({meta.name(one) for one in accounts} - {meta.name(one) for one in deployments})),
-        leaders,
-        _scheduler_names((await verbs.list(PODS)).items),
-        await _missing_policies(verbs, facts, deployments),
-        await _unsafe_policies(verbs, facts),
+        skew_seconds=await _skew(verbs, clock),
+        nodes=tuple(LabelledNode(meta.name(one), meta.labels(one)) for one in (await verbs.list(NODES)).items),
+        configured_levels=configured_levels(deployments, configs),
+        topology_objects=tuple(await TopologyReader(verbs).read()),
+        own_missing=() if facts.installations else await _own_missing(verbs),
+        missing_rights=await _missing_rights(verbs, deployments),
+        programs=tuple(_state(one, roles, leaders) for one in deployments),
+        missing_programs=tuple(sorted({meta.name(one) for one in accounts} - {meta.name(one) for one in deployments})),
+        leaders=leaders,
+        served_names=tuple(name for one in deployments for name in told(one, "--name")),
+        scheduler_names=_scheduler_names((await verbs.list(PODS)).items),
+        missing_policies=await _missing_policies(verbs, facts, deployments),
+        policies_left_out=tuple(dict.fromkeys(kind for one in deployments for kind in policies_left_out(one))),
+        unsafe_policies=await _unsafe_policies(verbs, facts),
     )
 
 
 async def _missing_policies(verbs: Verbs, facts: ClusterFacts, deployments: Sequence[Object]) -> tuple[str, ...]:
-    """Those for the controllers that the installation runs; kinds that the server does not take cannot be missing."""
+    """Those for the controllers that the installation runs; neither what the server does not take can be missing, nor
+    what was left out."""
     running = [one for one in deployments if meta.name(one) == full_name(CONTROLLERS)]
     wanted = policy_objects(_options_of(running[0])) if running else []
     taken = [kind for kind in POLICY_KINDS if facts.takes(kind)]
@@ -169,11 +172,18 @@ def _needed(deployment: Object) -> list[tuple[Rule, str]]:
 
 
 def _options_of(deployment: Object) -> InstallOptions:
-    """What was chosen, as far as the arguments of a program tell."""
+    """What was chosen, as far as the Deployment of a program tells."""
     names = tuple(told(deployment, "--name")) or InstallOptions.scheduler_names
     chosen = tuple(name for listed in told(deployment, "--only") for name in listed.split(","))
     groups = "".join(told(deployment, "--groups"))
-    return InstallOptions(scheduler_names=names, controllers=chosen or InstallOptions.controllers, groups=groups)
+    left_out = policies_left_out(deployment)
+    return InstallOptions(
+        scheduler_names=names,
+        controllers=chosen or InstallOptions.controllers,
+        groups=groups,
+        validating_policies=VALIDATING_POLICIES.kind not in left_out,
+        mutating_policies=MUTATING_POLICIES.kind not in left_out,
+    )
 
 
 async def _ask(verbs: Verbs, review: Resource, spec: Object) -> bool:

@@ -16,18 +16,26 @@ from ...api.scheme import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     CONFIG_MAPS,
+    CRON_JOBS,
     CUSTOM_RESOURCE_DEFINITIONS,
+    DAEMON_SETS,
     DEPLOYMENTS,
+    JOB_SETS,
+    JOBS,
     LEASES,
     NAMESPACES,
+    OWN_GROUP_KINDS,
     POD_DISRUPTION_BUDGETS,
     PODS,
+    REPLICA_SETS,
     ROLE_BINDINGS,
     ROLES,
     SECRETS,
     SERVICE_ACCOUNTS,
     SERVICES,
     STATEFUL_SETS,
+    TRAIN_JOBS,
+    TRAINING_RUNTIMES,
     VOLUME_CLAIMS,
     Object,
     Resource,
@@ -57,11 +65,28 @@ REMOVED_KINDS = (
     SERVICE_ACCOUNTS,
 )
 #: What others may keep in a namespace, but for what every namespace has.
-_KEPT_KINDS = (PODS, DEPLOYMENTS, STATEFUL_SETS, SERVICES, CONFIG_MAPS, SECRETS, VOLUME_CLAIMS)
+_KEPT_KINDS = (
+    PODS,
+    DEPLOYMENTS,
+    STATEFUL_SETS,
+    DAEMON_SETS,
+    REPLICA_SETS,
+    JOBS,
+    CRON_JOBS,
+    JOB_SETS,
+    TRAIN_JOBS,
+    TRAINING_RUNTIMES,
+    *OWN_GROUP_KINDS,
+    *OWN_GROUP_KINDS.values(),
+    SERVICES,
+    CONFIG_MAPS,
+    SECRETS,
+    VOLUME_CLAIMS,
+)
 _IN_EVERY_NAMESPACE = ("kube-root-ca.crt",)
 _POLL_SECONDS = 0.5
 _LISTING_SECONDS = 30.0
-#: How many refusals are told.
+#: How many refusals, or objects of others, are told.
 _TOLD = 3
 
 
@@ -158,7 +183,7 @@ class Remover:
         for space in await self._ours(NAMESPACES):
             foreign = await self._foreign_objects(meta.name(space))
             if foreign:
-                self.report(f"kept      Namespace/{meta.name(space)}: {', '.join(foreign)} in it are not of Echelon")
+                self.report(f"kept      Namespace/{meta.name(space)}: {_some(foreign)} in it are not of Echelon")
                 continue
             await self._delete(NAMESPACES, space)
             await self._wait_gone(NAMESPACES, [space])
@@ -168,7 +193,7 @@ class Remover:
     async def _foreign_objects(self, namespace: str) -> list[str]:
         found: list[str] = []
         for resource in _KEPT_KINDS:
-            for obj in (await self.verbs.list(resource, namespace)).items:
+            for obj in await _listed(self.verbs, resource, namespace):
                 is_ours = meta.labels(obj).get(INSTALLATION) == self.namespace
                 if not is_ours and meta.name(obj) not in _IN_EVERY_NAMESPACE and not meta.deleting(obj):
                     found.append(f"{resource.kind}/{meta.name(obj)}")
@@ -186,9 +211,14 @@ class Remover:
 
 async def labelled(verbs: Verbs, resource: Resource, namespace: str) -> list[Object]:
     """Objects of the installation in a namespace, wherever they are."""
-    options = ListOptions(label_selector=f"{INSTALLATION}={namespace}")
+    return await _listed(verbs, resource, options=ListOptions(label_selector=f"{INSTALLATION}={namespace}"))
+
+
+async def _listed(
+    verbs: Verbs, resource: Resource, namespace: str = "", options: ListOptions = ListOptions()
+) -> list[Object]:
     try:
-        return (await verbs.list(resource, options=options)).items
+        return (await verbs.list(resource, namespace, options)).items
     except ApiError as error:
         if error.code == 404:  # a kind that the server does not serve
             return []
@@ -216,9 +246,13 @@ async def rehearse_deletion(verbs: Verbs, leaving: Iterable[tuple[Resource, Obje
             refused.append(f"{named(resource, obj)}: {error}")
             remedies[advice(error)] = None
     if refused:
-        more = f" and {len(refused) - _TOLD} more" if len(refused) > _TOLD else ""
-        told = "; ".join(refused[:_TOLD]) + more + "".join(remedies)
+        told = _some(refused, "; ") + "".join(remedies)
         raise CannotInstall(f"{otherwise}, because the server refuses to remove {told}")
+
+
+def _some(found: Sequence[str], separator: str = ", ") -> str:
+    """Enough of them to see what is meant."""
+    return separator.join(found[:_TOLD]) + (f" and {len(found) - _TOLD} more" if len(found) > _TOLD else "")
 
 
 def named(resource: Resource, obj: Object) -> str:

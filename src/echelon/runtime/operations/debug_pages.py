@@ -42,6 +42,11 @@ class DebugPages:
         self._state = state
         self._enabled = enabled
         self._profiling = False
+        self._ended = threading.Event()
+
+    def end(self) -> None:
+        """Answer now what takes its time: a program that ends does not wait for it."""
+        self._ended.set()
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -78,7 +83,7 @@ class DebugPages:
             raise web.HTTPTooManyRequests(text="a profile is being taken; ask again when it is done\n")
         self._profiling = True
         try:
-            counted = await asyncio.to_thread(sample_stacks, threading.get_ident(), seconds)
+            counted = await asyncio.to_thread(sample_stacks, threading.get_ident(), seconds, self._ended)
         finally:
             self._profiling = False
         return web.Response(text=_folded(counted))

@@ -83,6 +83,7 @@ class LiveConfiguration:
             self._count("refused")
             log.error("config file not used, the old configuration stays: %s", error)
             return
+        was_amiss = bool(self.refused or self.restart_needed)
         self.refused = ""
         live, fixed = changed(self.program, self.values, new)
         self.restart_needed = tuple(fixed)
@@ -93,6 +94,7 @@ class LiveConfiguration:
         if live:
             for apply in self._listeners:
                 apply(self.values)
+        if live or (was_amiss and not fixed):
             told = {key: _shown(new[key]) for key in live}
             log.warning("config file read again", extra={"fields": told})
         self._count("restart_needed" if fixed else "applied")

@@ -71,8 +71,10 @@ async def serve_metrics(
         if debug is not None and not _is_loopback(host):
             with suppress(OSError):  # taken by somebody else: then there are no debug pages
                 await web.TCPSite(runner, "127.0.0.1", port).start()
-        yield f"http://{host}:{port}"
+        yield f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     finally:
+        if debug is not None:
+            debug.end()
         await runner.cleanup()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import PurePath
@@ -12,15 +13,14 @@ _SECONDS_BETWEEN_SAMPLES = 0.005
 _DEEPEST = 60
 
 
-def sample_stacks(thread: int, seconds: float) -> Counter[tuple[str, ...]]:
-    """How often each stack of a thread was seen, outermost frame first; blocks for `seconds`."""
+def sample_stacks(thread: int, seconds: float, ended: threading.Event) -> Counter[tuple[str, ...]]:
+    """How often each stack of a thread was seen, outermost frame first; blocks for `seconds`, or until `ended`."""
     counted: Counter[tuple[str, ...]] = Counter()
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    while time.monotonic() < end and not ended.wait(_SECONDS_BETWEEN_SAMPLES):
         frame = sys._current_frames().get(thread)
         if frame is not None:
             counted[_stack(frame)] += 1
-        time.sleep(_SECONDS_BETWEEN_SAMPLES)
     return counted
 
 
