@@ -15,7 +15,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 ENDS = {"too-large.yaml": 3}
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted([*EXAMPLES.glob("*.yaml"), *(EXAMPLES / "cluster").glob("*.yaml")]), ids=lambda path: path.name
+)
 def test_an_example_ends_as_it_says(path: Path) -> None:
     command = [sys.executable, "-m", "echelon", "run", str(path), "--speed", "20"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)

@@ -66,7 +66,7 @@ def run(
     \b
     Examples:
       echelon run train.yaml --local --logs
-      echelon run examples/gang-job.yaml --cluster examples/clusters/small.yaml --speed 10
+      echelon run examples/gang-job.yaml --cluster examples/clusters/blocks.yaml --speed 10
       helm template ./chart | echelon run - --output json
 
     \b

@@ -45,6 +45,7 @@ _ALL: tuple[ControllerClass, ...] = (
     TrainJobController,
     JobSetController,
     JobController,
+    JobGroupsController,
     CronJobController,
     StageQuotaController,
     DeploymentController,

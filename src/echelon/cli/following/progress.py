@@ -7,6 +7,7 @@ when nothing has moved for so long that nothing will.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Literal
 
@@ -26,6 +27,8 @@ from .story import outcome
 End = Literal["complete", "failed", "blocked"]
 #: Without progress for this long (in cluster time) and with something in the way, the run is blocked.
 _QUIET_SECONDS = 5.0
+#: With --speed these are short: controllers have this much real time at least.
+_QUIET_REAL_SECONDS = 1.0
 #: A Job waits up to 600 s between attempts; what has not moved for longer does not move any more.
 _DEAD_SECONDS = 900.0
 #: Controllers repeat a complaint after this time at the latest, so one that came shortly before still holds.
@@ -35,13 +38,22 @@ _BAR = 24
 
 
 class Progress:
-    def __init__(self, caches: Caches, now: Callable[[], float], local_nodes: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        caches: Caches,
+        now: Callable[[], float],
+        local_nodes: frozenset[str] = frozenset(),
+        real: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`now` is cluster time, `real` counts real seconds."""
         self._caches = caches
         self._now = now
+        self._real = real
         #: Nodes whose pods are processes: those end by themselves, and may wait on their node without end.
         self._local_nodes = local_nodes
         self._top: list[tuple[Resource, str]] = []
         self._last_progress = now()
+        self._last_progress_real = real()
         self._obstacles = Obstacles(caches, now, local_nodes)
         for resource in (*_FINISHING, PODS, POD_GROUPS, COMPOSITE_POD_GROUPS):
             caches.of(resource).add_handler(self._changed)
@@ -50,6 +62,7 @@ class Progress:
         """Every change but a repeated status counts as progress."""
         if old is None or new is None or _state(old) != _state(new):
             self._last_progress = self._now()
+            self._last_progress_real = self._real()
 
     def add(self, resource: Resource, obj: Object) -> bool:
         """Follow an object to its end; False for kinds that do not end."""
@@ -64,7 +77,8 @@ class Progress:
         if None not in states:
             return "failed" if "failed" in states else "complete"
         quiet = self.quiet_seconds()
-        if quiet < _QUIET_SECONDS or not self._nothing_runs():
+        really_quiet = self._real() - self._last_progress_real
+        if quiet < _QUIET_SECONDS or really_quiet < _QUIET_REAL_SECONDS or not self._nothing_runs():
             return None
         return "blocked" if quiet >= _DEAD_SECONDS or self._obstacles.all(self._top, self._last_progress) else None
 
