@@ -83,7 +83,7 @@ async def _bare_shims(plane: Plane, data: Path) -> float:
             await start_shim(directory)
             line = await ShimLine.open(directory, lambda _state: None)
             line.send(do="stop")
-            await line.ended()
+            await line.ended(30)
 
     with tempfile.TemporaryDirectory(prefix="echelon-bench-") as folder:
         begun = time.perf_counter()

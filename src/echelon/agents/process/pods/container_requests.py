@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ....api.objects import meta
 from ....api.scheme import Object
 from ..images import Images, ImageUse
 from ..pod_directories import PodDirectory
