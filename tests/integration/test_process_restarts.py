@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from echelon.agents.process.pods import pod_sandbox, pod_worker
+from echelon.agents.process.pods import pod_worker
+from echelon.agents.process.pods.pod_sandbox import PodSandbox
 from echelon.api.objects import meta
 from echelon.api.scheme import PODS, Object
 
@@ -112,16 +113,17 @@ async def test_a_hook_of_an_attempt_that_has_ended_does_not_stop_the_next_one(tm
 async def test_a_shim_that_was_stopped_is_killed_with_all_that_runs_in_it(
     tmp_path: Path, tier: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pod_sandbox, "END_SECONDS", 2.0)
+    monkeypatch.setattr(PodSandbox, "patience", 2.0)
     async with local_plane(tmp_path, tier) as plane:
-        daemon = "(env -i setsid sleep 4321 &); echo up; sleep 1000"
-        await plane.apply(manifest("p", f"{{name: c, image: x, command: [sh, -c, '{daemon}']}}"))
+        unmarked = f"4321.{os.getpid()}"
+        script = f"(env -i setsid sleep {unmarked} &); echo up; sleep 1000"
+        await plane.apply(manifest("p", f"{{name: c, image: x, command: [sh, -c, '{script}']}}"))
         uid = meta.uid(await plane.phase("p", "Running"))
         await plane.until(lambda: plane.log("p"))
         os.kill((await plane.local("p")).directory.shim_pid(), signal.SIGSTOP)
         await plane.delete("p", grace=1)
         await plane.gone(PODS, "p")
-        assert processes_of(uid) == []
+        assert processes_of(uid) == processes_of(unmarked) == []
         await plane.files_gone(uid)
 
 

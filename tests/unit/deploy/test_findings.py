@@ -53,7 +53,10 @@ def test_every_problem_has_a_remedy() -> None:
         "v1.30.0",
         {"groups": GroupSupport(), "definitions": {}, "installations": {"a": "", "b": __version__}},
         missing_rights=(MissingRight("echelon-scheduler", "list", "nodes"),),
-        programs=(ProgramState("echelon-scheduler", 2, 0, "echelon-scheduler", ""),),
+        programs=(
+            ProgramState("echelon-scheduler", 2, 0, "echelon-scheduler", ""),
+            ProgramState("echelon-controllers", 2, 0, "echelon-controllers", ""),
+        ),
     )
     problems = [one for one in examine(bad, ("echelon",)) if one.level == "problem"]
     assert len(problems) >= 8

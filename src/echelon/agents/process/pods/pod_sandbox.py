@@ -28,17 +28,17 @@ from ..rules.empty_dirs import in_memory
 from ..rules.host_names import inner_host_name, network_name
 from ..rules.resolver_file import resolver_file
 from ..shim.cgroups import remove_pod_groups
-from ..shim.main import kill_marked
+from ..shim.main import kill_descendants, kill_marked
 from ..shim_lines import ShimLine, start_shim
 from .node_services import NodeServices
 from .termination_messages import termination_message
 
-#: So long may a shim take to begin to talk, and to end what runs in it: then it is killed.
-END_SECONDS = 30.0
-
 
 class PodSandbox:
     """What there is of a pod on this machine, and what its containers did so far."""
+
+    #: Seconds that a shim may take to begin to talk, and to kill what runs in it: then it is killed itself.
+    patience = 30.0
 
     def __init__(self, services: NodeServices, pod: Object, node: Object, changed: Callable[[], None]) -> None:
         """`changed` is called whenever the shim has told something, or is gone."""
@@ -166,7 +166,7 @@ class PodSandbox:
         if line is None:
             return
         line.send(do="stop")
-        if not await line.ended(END_SECONDS):
+        if not await line.ended(self.patience):
             await self._kill_shim(line)
             await self.bury()
         elif not self._heard_end:  # else the last state has been told, also if the disk is full
@@ -174,13 +174,19 @@ class PodSandbox:
         self.lost = False
         self._leaving = None
 
+    async def give_up(self) -> None:
+        """Kill a shim that does not do what it is told; what ran in it is buried as if somebody else had done so."""
+        if self._line is not None:
+            await self._kill_shim(self._line)
+
     async def _kill_shim(self, line: ShimLine) -> None:
-        """One that does not do what it is told, as if somebody has stopped it."""
+        """With all that runs in it: nobody would find a daemon without its mark later."""
         pid = self.directory.shim_pid()
         if pid:
+            await asyncio.to_thread(kill_descendants, pid)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        await line.ended(END_SECONDS)
+        await line.ended(self.patience)
         line.close()
 
     def let_go(self) -> None:
@@ -212,7 +218,7 @@ class PodSandbox:
 
         line = self._line = await ShimLine.open(self.directory, changed)
         try:
-            await asyncio.wait_for(heard.wait(), END_SECONDS)
+            await asyncio.wait_for(heard.wait(), self.patience)
         except TimeoutError:
             self._line = None
             await self._kill_shim(line)

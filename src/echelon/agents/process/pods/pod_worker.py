@@ -442,7 +442,9 @@ class PodWorker:
         least = self._services.clock.now() + LEAST_GRACE_SECONDS
         while self._sandbox.runs(name, number):
             left = max(self._left(end), self._left(least))
-            if left <= 0:
+            if left <= -self._sandbox.patience:
+                await self._sandbox.give_up()
+            elif left <= 0:
                 self._sandbox.send(do="kill", container=name, attempt=number)
                 left = 1.0
             await self._sandbox.until_changed(min(left, 1.0))

@@ -448,9 +448,9 @@ def kill_marked(prefix: str) -> None:
     _kill_all(lambda: [pid for pid in _processes() if _is_marked(pid, wanted)])
 
 
-def kill_descendants() -> None:
-    """Kill every process that comes from this one, which adopts orphans: also those without a mark."""
-    _kill_all(_descendants)
+def kill_descendants(ancestor: int = 0) -> None:
+    """Kill every process that comes from this or another shim, which adopts orphans: also those without a mark."""
+    _kill_all(lambda: _descendants(ancestor or os.getpid()))
 
 
 def _kill_all(find: Callable[[], list[int]]) -> None:
@@ -485,9 +485,9 @@ def _others() -> list[int]:
     return [pid for pid in _parents() if pid != os.getpid()]
 
 
-def _descendants() -> list[int]:
+def _descendants(ancestor: int) -> list[int]:
     parents = _parents()
-    found, fresh = set[int](), {os.getpid()}
+    found, fresh = set[int](), {ancestor}
     while fresh:
         fresh = {pid for pid, parent in parents.items() if parent in fresh}
         found |= fresh
