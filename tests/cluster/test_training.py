@@ -192,7 +192,11 @@ async def test_jobset_that_ran_and_was_suspended_goes_on_elsewhere(at_work: Verb
     await change({"replicatedJobs": jobs})
     await change({"suspend": False})
     await until(lambda: _are_on(at_work, namespace, "train-r1-n1"))
-    assert not await has(at_work, JOB_SETS, "js", namespace, "Suspended")
+
+    async def is_resumed() -> bool:
+        return not await has(at_work, JOB_SETS, "js", namespace, "Suspended")
+
+    await until(is_resumed)  # told after its Jobs were
     await at_work.delete(JOB_SETS, "js", namespace)
 
 

@@ -253,3 +253,15 @@ async def test_a_lease_is_released_though_a_renewal_arrived_of_which_nothing_was
     await stage.api.update(LEASES, lease, "kube-system")
     await first.release()
     assert (await stage.spec())["holderIdentity"] == ""
+
+
+@in_virtual_time
+async def test_who_waits_for_the_lease_can_be_interrupted_at_any_moment(stage: Stage) -> None:
+    await stage.contender("first").acquire()
+    for moment in range(40):
+        waiting = asyncio.create_task(stage.contender("second").acquire())
+        for _ in range(moment):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait((waiting,), timeout=1.0)
+        assert waiting.cancelled(), f"interrupted after {moment} steps"

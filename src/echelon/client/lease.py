@@ -18,7 +18,6 @@ import asyncio
 import logging
 import math
 from collections.abc import Coroutine
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -224,5 +223,6 @@ class Lease:
         finally:
             for task in (work, alarm):
                 task.cancel()
-                with suppress(asyncio.CancelledError, *_RETRIED):
-                    await task
+            # Not awaited one by one: their end could not be told from that of the caller, who may be cancelled now.
+            await asyncio.wait((work, alarm))
+            work.cancelled() or work.exception()

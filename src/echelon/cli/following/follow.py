@@ -103,7 +103,8 @@ class _Run:
         while not self.stopped.is_set():
             await self.tell()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.stopped.wait(), _TICK_SECONDS)
+                async with asyncio.timeout(_TICK_SECONDS):
+                    await self.stopped.wait()
         await self.tell(last=True)
 
 

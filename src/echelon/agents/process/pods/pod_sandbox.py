@@ -91,7 +91,8 @@ class PodSandbox:
         """Until the shim tells something new, at most so long."""
         news = self._news
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(news.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await news.wait()
 
     def downward(self) -> DownwardFacts:
         allocatable = (self._node.get("status") or {}).get("allocatable") or {}
@@ -218,7 +219,8 @@ class PodSandbox:
 
         line = self._line = await ShimLine.open(self.directory, changed)
         try:
-            await asyncio.wait_for(heard.wait(), self.patience)
+            async with asyncio.timeout(self.patience):
+                await heard.wait()
         except TimeoutError:
             self._line = None
             await self._kill_shim(line)
