@@ -373,3 +373,42 @@ time.sleep(1000)
 
 def _found(folder: Path, pattern: str) -> list[Path]:
     return list(folder.glob(pattern))
+
+
+NO_RIGHTS = """
+apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec:
+  restartPolicy: Never
+  volumes: [{name: v, emptyDir: {}}]
+  containers:
+  - name: c
+    image: x
+    command:
+    - sh
+    - -c
+    - until [ -e /echelon-v/told ]; do sleep 0.1; done; cat /echelon-v/hook; grep -E "$RIGHTS" /proc/self/status
+    env: [{name: RIGHTS, value: "CapEff|CapBnd|NoNewPrivs"}]
+    volumeMounts: [{name: v, mountPath: /echelon-v}]
+    lifecycle:
+      postStart:
+        exec:
+          command: [sh, -c, 'grep -E "$RIGHTS" /proc/self/status > /echelon-v/hook; touch /echelon-v/told']
+    securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [%s]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("tier", "dropped", "kept"),
+    [("net", "ALL", 0), ("names", "ALL", 0), ("net", "NET_RAW, CAP_CHOWN", 0xA80425FB & ~(1 << 13) & ~1)],
+)
+async def test_containers_and_what_runs_in_them_have_the_rights_of_their_security_context(
+    tmp_path: Path, tier: str, dropped: str, kept: int
+) -> None:
+    async with local_plane(tmp_path, tier) as plane:
+        await plane.apply(NO_RIGHTS % dropped)
+        told = [line.split() for line in await said(plane, "p")]
+    assert [name for name, _ in told] == ["CapEff:", "CapBnd:", "NoNewPrivs:"] * 2  # of the hook and of the container
+    assert {int(value, 16) for name, value in told if name != "NoNewPrivs:"} == {kept}
+    assert {value for name, value in told if name == "NoNewPrivs:"} == {"1"}

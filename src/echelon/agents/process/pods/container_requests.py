@@ -13,6 +13,7 @@ from ....api.scheme import Object
 from ..images import Images, ImageUse
 from ..pod_directories import PodDirectory
 from ..rules import plain_paths
+from ..rules.capabilities import kept_capabilities, may_gain_rights
 from ..rules.container_env import BadConfig, DownwardFacts, Lookup, command_line, environment, expand
 from ..rules.gpu_allotment import GPU, gpu_env, wanted_gpus
 from ..rules.host_names import inner_host_name, rewritten
@@ -94,6 +95,8 @@ def start_request(pod: Object, container: Object, attempt: int, setting: Contain
         "mounts": mounts,
         "root": use.root,
         "hidden": setting.hidden,
+        "capabilities": kept_capabilities(container),
+        "may_gain_rights": may_gain_rights(container),
         "scratch": str(setting.directory.scratch(name)),
         "log": str(setting.directory.log(name, attempt)),
         "limits": limit_settings(container, setting.limits),

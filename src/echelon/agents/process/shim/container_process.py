@@ -188,7 +188,9 @@ class ContainerProcess:
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             os.umask(0o022)
             if self._private_mounts:
-                kernel.drop_capabilities()
+                kernel.keep_capabilities(sum(1 << number for number in request["capabilities"]))
+            if not request["may_gain_rights"]:
+                kernel.gain_no_rights()
             self._enter_directory(request["cwd"])
             become(request["argv"], {**request["env"], MARK: self.mark})
         except BaseException as error:

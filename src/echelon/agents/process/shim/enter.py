@@ -38,6 +38,7 @@ def main(arguments: list[str]) -> None:
     try:
         namespaces = _opened(pid, names)
         env = _environment(pid)
+        rights = _rights(pid)
     except OSError:
         sys.exit("container not running")
     # Asked last: then all of it is of this very process, and not of one that got its number later.
@@ -52,7 +53,7 @@ def main(arguments: list[str]) -> None:
     parent = os.getpid()
     child = os.fork()
     if child == 0:
-        _become(directory, argv, env, parent, inside=bool(namespaces))
+        _become(directory, argv, env, rights, parent, inside=bool(namespaces))
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, lambda got, _: os.kill(child, got))
     _, status = os.waitpid(child, 0)
@@ -75,6 +76,12 @@ def _environment(pid: int) -> dict[bytes, bytes]:
     return {**own, **{name: value for name, _, value in entries}}
 
 
+def _rights(pid: int) -> dict[str, str]:
+    """What the kernel says of a process, by name."""
+    with open(f"/proc/{pid}/status") as file:
+        return {name: value.strip() for name, _, value in (line.partition(":") for line in file)}
+
+
 def _enter(files: list[tuple[int, int]]) -> None:
     for file, kind in files:
         if kind == _ROOT:
@@ -84,7 +91,9 @@ def _enter(files: list[tuple[int, int]]) -> None:
             kernel.enter(file, kind)
 
 
-def _become(directory: str, argv: list[str], env: dict[bytes, bytes], parent: int, *, inside: bool) -> None:
+def _become(
+    directory: str, argv: list[str], env: dict[bytes, bytes], rights: dict[str, str], parent: int, *, inside: bool
+) -> None:
     try:
         # Whoever asked for it may be killed; this must not stay behind.
         kernel.end_with_parent(signal.SIGKILL, parent)
@@ -97,7 +106,9 @@ def _become(directory: str, argv: list[str], env: dict[bytes, bytes], parent: in
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         if inside:
-            kernel.drop_capabilities()
+            kernel.keep_capabilities(int(rights["CapBnd"], 16))
+        if rights["NoNewPrivs"] == "1":
+            kernel.gain_no_rights()
         os.chdir(directory)
         become(argv, {os.fsdecode(name): os.fsdecode(value) for name, value in env.items()})
     except OSError as error:

@@ -10,10 +10,7 @@ NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x4000000, 0x8000000, 
 
 RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
 _DETACH = 2
-_SET_PDEATHSIG, _SET_DUMPABLE, _SET_CHILD_SUBREAPER, _SET_NAME, _DROP_BOUND = 1, 4, 36, 15, 24
-#: What a container may do as root, as container runtimes have it by default: change owners, modes and users, bind low
-#: ports, send signals, chroot and the like; not mount, nor look into the processes of others.
-_CONTAINER_CAPABILITIES = frozenset({0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 27, 29, 31})
+_SET_PDEATHSIG, _SET_DUMPABLE, _SET_CHILD_SUBREAPER, _SET_NAME, _DROP_BOUND, _NO_NEW_PRIVILEGES = 1, 4, 36, 15, 24, 38
 _MOST_CAPABILITIES = 64
 _CAPABILITY_VERSION = 0x20080522
 #: Flags of a mount that a user namespace may not take away when it mounts it again.
@@ -88,18 +85,22 @@ def hide_process() -> None:
     _checked(_libc.prctl(_SET_DUMPABLE, 0, 0, 0, 0), "prctl")
 
 
-def drop_capabilities() -> None:
-    """What is started from here on has at most what a container has by default, also if it is root."""
+def keep_capabilities(kept: int) -> None:
+    """What is started from here on has at most these, of which each is a bit, also if it is root."""
     for number in range(_MOST_CAPABILITIES):
-        if number not in _CONTAINER_CAPABILITIES:
+        if not kept >> number & 1:
             _libc.prctl(_DROP_BOUND, number, 0, 0, 0)  # fails for numbers that this kernel does not know
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     # Effective, permitted, inheritable: first of the lower 32, then of the upper ones.
     held = (ctypes.c_uint32 * 6)()
     _checked(_libc.capget(header, held), "capget")
-    kept = sum(1 << number for number in _CONTAINER_CAPABILITIES)
-    lowered = (ctypes.c_uint32 * 6)(held[0] & kept, held[1] & kept, 0, 0, 0, 0)
+    lowered = (ctypes.c_uint32 * 6)(held[0] & kept, held[1] & kept, 0, held[3] & kept >> 32, held[4] & kept >> 32, 0)
     _checked(_libc.capset(header, lowered), "capset")
+
+
+def gain_no_rights() -> None:
+    """What is started from here on never gets more rights than this process has, whatever bits its file has."""
+    _checked(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "prctl")
 
 
 def set_process_name(name: str) -> None:
