@@ -16,6 +16,7 @@ import yaml
 from echelon.agents.process.local_pods import LocalPod
 from echelon.agents.process.machine import Tier
 from echelon.agents.process.process_nodes import ProcessSettings
+from echelon.agents.process.serving.log_pieces import opened_pieces
 from echelon.api.cluster.pools import Cluster, this_machine
 from echelon.api.errors import ApiError
 from echelon.api.objects import meta
@@ -125,13 +126,14 @@ class LocalPlane:
 
     async def log(self, name: str, container: str = "c", *, previous: bool = False) -> list[str]:
         """The lines of a container, without times."""
-        files = (await self.local(name)).log_files(container, previous=previous)
-        return [line.split(" ", 3)[3] for file in files for line in whole_lines(file)]
-
-
-def whole_lines(file: Path) -> list[str]:
-    """Without one that is being written."""
-    return file.read_text().rpartition("\n")[0].splitlines()
+        pod = await self.local(name)
+        found: list[str] = []
+        for piece in opened_pieces(pod.directory.log(container, pod.attempt(container, previous=previous).number)):
+            with piece:
+                # Without a line that is being written.
+                lines = piece.read().decode().rpartition("\n")[0].splitlines()
+                found += [line.split(" ", 3)[3] for line in lines]
+        return found
 
 
 def the_container(pod: Object) -> Object:

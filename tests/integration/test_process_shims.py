@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from echelon.agents.process.pod_directories import PodDirectory
+from echelon.agents.process.rules.capabilities import kept_capabilities
 from echelon.agents.process.shim.holder import may_administer
 from echelon.agents.process.shim.launch import program
 from echelon.agents.process.shim_lines import connect_in
@@ -64,6 +65,8 @@ class ShimAlone:
             scratch=str(scratch),
             log=str(self.directory.log(container, 0)),
             rotation={"bytes": 1 << 20, "files": 2},
+            capabilities=kept_capabilities({}),
+            may_gain_rights=True,
             **more,
         )
 

@@ -1,6 +1,6 @@
 """The pods that run on this machine, for whatever serves them to users: logs, exec, attach, port-forward, metrics.
 
-    LocalPods.find(namespace, name) ─► LocalPod ─┬─ log_files(container, previous=…)   what to read, oldest first
+    LocalPods.find(namespace, name) ─► LocalPod ─┬─ attempt(container, previous=…)     whose log is read
                                                  ├─ exec_command(container, argv)      what to start, and how
                                                  ├─ stdin(container)                   where a container reads from
                                                  ├─ connect(port)                      a socket to the pod
@@ -86,16 +86,6 @@ class LocalPod:
             return self.attempt(container).running and self.directory.shim_pid() > 0
         except NoSuchContainer:
             return False
-
-    # -- logs --------------------------------------------------------------------------------------------------
-
-    def log_files(self, container: str, *, previous: bool = False) -> list[Path]:
-        """The pieces of the log, oldest first, each in the format of container runtimes (`shim/container_log.py`).
-
-        Who follows a log reads the last file on; when a newer file is at its path (another inode), it reads the old one
-        to its end and goes on with this list from the piece after it.  The log is complete once the attempt has a code.
-        """
-        return self.directory.log_files(container, self.attempt(container, previous=previous).number)
 
     # -- exec, attach, port-forward ----------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from ...base import quantity
-from .rules.gpu_allotment import GPU
+from .resources.gpu_allotment import GPU
 from .shim.holder import may_administer
 from .shim.launch import program
 

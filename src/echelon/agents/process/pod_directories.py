@@ -69,12 +69,6 @@ class PodDirectory:
     def log(self, container: str, attempt: int) -> Path:
         return self.path / "logs" / container / f"{attempt}.log"
 
-    def log_files(self, container: str, attempt: int) -> list[Path]:
-        """All pieces of the log of an attempt that are still there, oldest first; the last one may still grow."""
-        newest = self.log(container, attempt)
-        older = sorted(newest.parent.glob(f"{newest.name}.*"))
-        return [*older, newest] if newest.exists() else older
-
     def forget_attempts(self, container: str, before: int) -> None:
         """Remove what older attempts have left: a container may restart for ever."""
         for path in (

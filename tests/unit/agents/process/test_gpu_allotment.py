@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.agents.process.rules.gpu_allotment import GPU, allotted, gpu_env, gpus_of_nodes
+from echelon.agents.process.resources.gpu_allotment import GPU, allotted, gpu_env, gpus_of_nodes
 from echelon.api.scheme import Object
 
 from .pods import pod

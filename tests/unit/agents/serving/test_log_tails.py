@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from pathlib import Path
 
@@ -25,13 +26,15 @@ class Pods:
         network = PodNetwork(self.directory, ChosenTier("plain", "", user_namespace=False))
         self.local = LocalPods(self.directory, network)
 
-    def log(self, uid: str, container: str = "c", attempt: int = 0, most_bytes: int = 1 << 20) -> ContainerLog:
+    def log(
+        self, uid: str, container: str = "c", attempt: int = 0, most_bytes: int = 1 << 20, most_files: int = 5
+    ) -> ContainerLog:
         pod = self.directory.pod(uid)
         path = pod.log(container, attempt)
         path.parent.mkdir(parents=True, exist_ok=True)
         facts = {"namespace": "default", "name": f"pod-{uid}", "node": "n", "tier": "plain", "address": ""}
         pod.write("sandbox.json", {**facts, "user_namespace": False})
-        return ContainerLog(str(path), most_bytes, 5)
+        return ContainerLog(str(path), most_bytes, most_files)
 
     def tails(self, *, complete: bool = True) -> FileLogTails:
         return FileLogTails(self.local, complete=complete)
@@ -101,7 +104,25 @@ def test_rotation_loses_nothing(pods: Pods) -> None:
             told += texts(tails)
     log.close()
     assert [*told, *texts(tails)] == [f"line {number}" for number in range(300)]
-    assert len(pods.directory.pod("u").log_files("c", 0)) > 1
+    assert len(list(pods.directory.pod("u").log("c", 0).parent.iterdir())) > 1
+
+
+def test_lines_of_a_busy_log_come_once_and_in_order(pods: Pods) -> None:
+    """It is rotated all the time, so that many a look comes while it has no newest piece."""
+    tails, log = pods.tails(), pods.log("u", most_bytes=400, most_files=1 << 20)
+
+    def write() -> None:
+        for number in range(0, 5_000, 10):
+            log.feed("stdout", b"".join(b"%d\n" % one for one in range(number, number + 10)))
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    told: list[str] = []
+    while writing.is_alive():
+        told += texts(tails, last=False)
+    writing.join()
+    log.close()
+    assert [*told, *texts(tails)] == [str(number) for number in range(5_000)]
 
 
 def test_a_large_log_is_read_in_turns_and_stays_in_order(pods: Pods, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +156,7 @@ def test_a_pod_that_is_over_is_read_once(pods: Pods, monkeypatch: pytest.MonkeyP
     log.close()
     (pods.directory.pod("u").path / "state.json").write_text(json.dumps({"stopped": True, "attempts": []}))
     assert texts(tails) == ["one"]
-    monkeypatch.setattr(FileLogTails, "_read_file", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr(FileLogTails, "_read_piece", lambda *_: pytest.fail("read again"))
     assert texts(tails) == []
 
 

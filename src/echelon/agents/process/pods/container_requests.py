@@ -12,10 +12,10 @@ from typing import Any
 from ....api.scheme import Object
 from ..images import Images, ImageUse
 from ..pod_directories import PodDirectory
+from ..resources.gpu_allotment import GPU, gpu_env, wanted_gpus
 from ..rules import plain_paths
 from ..rules.capabilities import kept_capabilities, may_gain_rights
 from ..rules.container_env import BadConfig, DownwardFacts, Lookup, command_line, environment, expand
-from ..rules.gpu_allotment import GPU, gpu_env, wanted_gpus
 from ..rules.host_names import inner_host_name, rewritten
 from ..rules.kubelet_status import Waiting
 from ..rules.limit_settings import EnforcedLimits, limit_settings

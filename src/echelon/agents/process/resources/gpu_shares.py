@@ -8,7 +8,7 @@ from ....api.objects import meta
 from ....api.scheme import Object
 from ....base import quantity
 from ..pod_directories import NodeDirectory
-from ..rules.gpu_allotment import GPU, allotted, gpus_of_nodes
+from .gpu_allotment import GPU, allotted, gpus_of_nodes
 
 _FILE = "gpus.json"
 

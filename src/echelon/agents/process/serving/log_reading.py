@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import BinaryIO
 
 from ....api.running_pods import LogOptions
+from .log_pieces import inode_at, inode_of, opened_pieces
 
 _CHUNK = 64 * 1024
 #: How often a log that is followed is looked at.
@@ -27,17 +27,18 @@ class LogReader:
 
     def __init__(
         self,
-        files: Callable[[], list[Path]],
+        newest: Path,
         is_running: Callable[[], bool],
         options: LogOptions,
         look_seconds: float = _LOOK_SECONDS,
     ) -> None:
-        self._files = files
+        """The log is at `newest`, beside the pieces that were rotated away."""
+        self._newest = newest
         self._is_running = is_running
         self._options = options
         self._look_seconds = look_seconds
         self._left = options.limit_bytes
-        self._opened: list[tuple[Path, BinaryIO]] | None = None
+        self._opened: list[BinaryIO] | None = None
         #: Where to end in the newest piece; None for who follows.  A container may write faster than somebody reads.
         self._end: int | None = None
 
@@ -45,12 +46,12 @@ class LogReader:
         """Where to begin is decided now, not when the first line is asked for."""
         # Opened first: a log that is rotated meanwhile has other files at its paths.
         opened = self._opened_after(0)
-        begin, skip = _tail([file for _, file in opened], self._options.tail_lines)
+        begin, skip = _tail(opened, self._options.tail_lines)
         _close(opened[:begin])
         self._opened = opened[begin:]
         if self._opened:
-            self._opened[0][1].seek(skip)
-            self._end = None if self._options.follow else os.fstat(self._opened[-1][1].fileno()).st_size
+            self._opened[0].seek(skip)
+            self._end = None if self._options.follow else os.fstat(self._opened[-1].fileno()).st_size
 
     async def read(self) -> AsyncIterator[bytes]:
         """What the options ask for."""
@@ -75,16 +76,17 @@ class LogReader:
                 # Asked first: what is written before the end is then surely read after it.
                 running = self._options.follow and self._is_running()
                 while opened:
-                    path, file = opened[0]
+                    file = opened[0]
                     # Asked first here too: a file that is not written any more is then read to its end.
-                    complete = len(opened) > 1 or (self._end is None and _is_replaced(path, file.fileno()))
+                    complete = len(opened) > 1 or (self._end is None and self._is_rotated(file))
                     while chunk := file.read(self._most(file, newest=len(opened) == 1)):
                         *lines, rest = (rest + chunk).split(b"\n")
                         yield lines
                         await asyncio.sleep(0)
-                    if not complete:
+                    newer = (opened[1:] or self._opened_after(inode_of(file))) if complete else []
+                    if not newer:
                         break
-                    opened = opened[1:] or self._opened_after(os.fstat(file.fileno()).st_ino)
+                    opened = newer
                     file.close()  # not before: its number would be free for another file
                 if not running:
                     return
@@ -97,20 +99,19 @@ class LogReader:
         """What may be read at once."""
         return _CHUNK if self._end is None or not newest else max(0, min(_CHUNK, self._end - file.tell()))
 
-    def _opened_after(self, inode: int) -> list[tuple[Path, BinaryIO]]:
+    def _is_rotated(self, file: BinaryIO) -> bool:
+        """Whether what follows is in another piece by now."""
+        return inode_at(self._newest) not in (0, inode_of(file))
+
+    def _opened_after(self, inode: int) -> list[BinaryIO]:
         """The pieces that are newer than a file, which may have been rotated several times or be gone; else all."""
-        while True:
-            opened: list[tuple[Path, BinaryIO]] = []
-            for path in self._files():
-                with suppress(FileNotFoundError):
-                    file = open(path, "rb")  # noqa: SIM115
-                    opened.append((path, file))
-                    if os.fstat(file.fileno()).st_ino == inode:
-                        _close(opened)
-                        opened.clear()
-            if not opened or not _is_replaced(opened[-1][0], opened[-1][1].fileno()):
-                return opened
-            _close(opened)  # rotated while it was looked at: a piece may be missing
+        opened: list[BinaryIO] = []
+        for file in opened_pieces(self._newest):
+            opened.append(file)
+            if inode_of(file) == inode:
+                _close(opened)
+                opened.clear()
+        return opened
 
     def _shown(self, line: bytes) -> bytes:
         """What a reader sees of a line on disk: `TIME OUTPUT F text`, or P for a part of a line."""
@@ -125,16 +126,9 @@ class LogReader:
         return (time + b" " if self._options.timestamps else b"") + text + end
 
 
-def _close(opened: list[tuple[Path, BinaryIO]]) -> None:
-    for _, file in opened:
+def _close(opened: Iterable[BinaryIO]) -> None:
+    for file in opened:
         file.close()
-
-
-def _is_replaced(path: Path, file: int) -> bool:
-    """Whether another file is at the path by now: the log was rotated."""
-    with suppress(FileNotFoundError):
-        return path.stat().st_ino != os.fstat(file).st_ino
-    return False
 
 
 def _tail(files: list[BinaryIO], lines: int | None) -> tuple[int, int]:

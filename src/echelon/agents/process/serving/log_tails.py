@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ....api.running_pods import LogLine
 from ..local_pods import LocalPod, LocalPods
+from .log_pieces import opened_pieces
 
 #: The length of a time with nanoseconds.
 _TIME_BYTES = 30
@@ -79,35 +80,31 @@ class FileLogTails:
         before, self._read[uid] = self._read.get(uid, {}), {}
         unread: list[str] = []
         for container, attempt in _attempts(pod.directory.path / "logs"):
-            for path in pod.directory.log_files(container, attempt):
-                rest = self._read_file(pod, container, attempt, path, before)
-                while rest and everything:
-                    rest = self._read_file(pod, container, attempt, path, self._read[uid])
-                if rest:
-                    unread.append(rest)
-                    self._read[uid] = before | self._read[uid]
-                    break  # what is newer waits for its turn
+            rest = ""
+            for piece in opened_pieces(pod.directory.log(container, attempt)):
+                with piece:
+                    if rest:
+                        continue  # what is newer waits for its turn
+                    rest = self._read_piece(pod, container, attempt, piece.fileno(), before)
+                    while rest and everything:
+                        rest = self._read_piece(pod, container, attempt, piece.fileno(), self._read[uid])
+            if rest:
+                unread.append(rest)
+                self._read[uid] = before | self._read[uid]
         if over and not unread:
             self._finished[uid] = state
         return min(unread, default="")
 
-    def _read_file(
-        self, pod: LocalPod, container: str, attempt: int, path: Path, before: Mapping[tuple[str, bytes], int]
+    def _read_piece(
+        self, pod: LocalPod, container: str, attempt: int, file: int, before: Mapping[tuple[str, bytes], int]
     ) -> str:
         """The time of the last line that was read, if there is more to read; else ""."""
-        try:
-            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return ""
-        try:
-            identity = container, os.pread(file, _TIME_BYTES, 0)
-            start, size = before.get(identity, 0), os.fstat(file).st_size
-            skipped = not self._complete and size - start > 2 * _END_BYTES
-            if skipped:
-                start = size - _END_BYTES
-            data = os.pread(file, _MOST_BYTES, start)
-        finally:
-            os.close(file)
+        identity = container, os.pread(file, _TIME_BYTES, 0)
+        start, size = before.get(identity, 0), os.fstat(file).st_size
+        skipped = not self._complete and size - start > 2 * _END_BYTES
+        if skipped:
+            start = size - _END_BYTES
+        data = os.pread(file, _MOST_BYTES, start)
         end = data.rfind(b"\n") + 1
         self._read[pod.directory.uid][identity] = start + end
         lines = data[:end].split(b"\n")[:-1]

@@ -60,8 +60,7 @@ class ServedPod:
             newest = self.pod.attempt(container)
             return newest.number == attempt.number and self.pod.is_running(container)
 
-        files = self.pod.directory.log_files
-        return LogReader(lambda: files(container, attempt.number), is_running, options).read()
+        return LogReader(self.pod.directory.log(container, attempt.number), is_running, options).read()
 
     async def execute(self, container: str, argv: Sequence[str], *, terminal: bool, stdin: bool) -> Session:
         try:
@@ -87,9 +86,8 @@ class ServedPod:
             return 0
 
         def output(only: Output) -> LogReader:
-            files = self.pod.directory.log_files
             look = _LOOK_AT_TERMINAL_SECONDS if terminal else _LOOK_SECONDS
-            return LogReader(lambda: files(container, number), is_running, attached_options(only), look)
+            return LogReader(self.pod.directory.log(container, number), is_running, attached_options(only), look)
 
         outputs: dict[Output, LogReader] = {"stdout": output("stdout")}
         if not terminal:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 
 from ....api.scheme import Object
 from ....base import quantity
-from .attempts import init_containers, is_sidecar
+from ..rules.attempts import init_containers, is_sidecar
 
 GPU = "nvidia.com/gpu"
 
