@@ -6,6 +6,7 @@ Objects that are to change and runtimes that TrainJobs name are made before the 
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
@@ -63,7 +64,7 @@ class RealServer:
         for one in kinds:
             await self._apply(one)
         for one in kinds:
-            await self._until(lambda one=one: self._is_established(one))
+            await self._until(functools.partial(self._is_established, one))
         for case in cases:
             await self._store_beside(case)
             if case.old is not None and _key(case) not in self._stored:
@@ -73,7 +74,7 @@ class RealServer:
         if self._options.mutating_policies:
             await self._until(self._sets_defaults)
         for case in awaited:
-            await self._until(lambda case=case: self._is_refused(case))
+            await self._until(functools.partial(self._is_refused, case))
 
     async def judge(self, case: Write) -> Verdict:
         try:

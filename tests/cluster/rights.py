@@ -30,7 +30,7 @@ def rights_of(role: Object) -> Iterator[Right]:
 
 def without(role: Object, right: Right) -> Object:
     """The role with everything but that right."""
-    fewer = copy_tree(role)
+    fewer: Object = copy_tree(role)
     fewer["rules"] = [part for rule in role["rules"] for part in _split(rule, right)]
     return fewer
 

@@ -88,6 +88,7 @@ class Place:
     async def make(self, *objects: Object) -> None:
         for obj in objects:
             resource = by_kind(obj["apiVersion"], obj["kind"])
+            assert resource is not None
             made = copy_tree(obj)
             if resource.namespaced:
                 made["metadata"]["namespace"] = self.namespace
@@ -497,7 +498,7 @@ async def furnish_runtimes(verbs: Verbs) -> None:
 
 
 def _runtime(like: Object, name: str) -> Object:
-    made = copy_tree(like)
+    made: Object = copy_tree(like)
     made["metadata"] = {"name": name, "labels": meta.labels(like)}
     return made
 

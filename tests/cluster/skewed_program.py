@@ -15,7 +15,7 @@ def skewed_by(seconds: float) -> None:
     def clock(**options: Any) -> RealClock:
         return RealClock(start=time.time() + seconds, **options)
 
-    cluster_mode.RealClock = clock  # type: ignore[misc, assignment]
+    cluster_mode.RealClock = clock  # type: ignore[assignment, attr-defined]
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ def examples() -> Iterator[tuple[str, Resource, Object]]:
     kinds = {(one.api_version, one.kind): one for one in RESOURCES if not one.builtin}
     for path in sorted((_ROOT / "examples").rglob("*.yaml")):
         for obj in yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader):
-            resource = kinds.get((obj.get("apiVersion"), obj.get("kind"))) if isinstance(obj, dict) else None
+            resource = kinds.get((str(obj.get("apiVersion")), str(obj.get("kind")))) if isinstance(obj, dict) else None
             if resource is not None:
                 yield f"{path.relative_to(_ROOT)} {obj['kind']}", resource, obj
     for runtime in builtin_runtimes():

@@ -84,7 +84,7 @@ class RackedPlace(Place):
 
 @pytest.fixture
 async def place(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[RackedPlace]:
-    async with client_of(plane) as verbs:
+    async with client_of(plane.kubeconfig) as verbs:
         place = RackedPlace(plane, verbs, f"team-{next(_numbers)}")
         async with at_work(place, tmp_path), kubelets(verbs, place.name, {}) as nodes:
             place.kubelets = nodes

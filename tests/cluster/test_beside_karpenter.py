@@ -123,7 +123,7 @@ class ScaledPlace(Place):
 
 @pytest.fixture
 async def place(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[ScaledPlace]:
-    async with client_of(plane) as verbs:
+    async with client_of(plane.kubeconfig) as verbs:
         place = ScaledPlace(plane, verbs, f"team-{next(_numbers)}")
         async with at_work(place, tmp_path), machines(verbs, place.name, {f"{place.name}-own": CPUS}) as made:
             place.machines = made

@@ -97,7 +97,7 @@ class Helm:
     def run(self, *arguments: str, values: dict[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
         given = self._directory / "values.yaml"
         given.write_text(yaml.safe_dump(values or {}))
-        command = [self._binary, *arguments, "--namespace", NAMESPACE]
+        command = [str(self._binary), *arguments, "--namespace", NAMESPACE]
         if values is not None:
             command += ["--values", str(given)]
         return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=self._environment)
@@ -159,8 +159,10 @@ async def test_kubectl_makes_of_the_kustomize_tree_what_echelon_install_makes(
 ) -> None:
     if missing():
         pytest.skip(f"NO KUBECTL in {home()}: `make cluster-tools` builds it where Go is present")
-    build = [home() / "kubectl", "kustomize", str(DEPLOY / "kustomize" / folder)]
-    done = await asyncio.to_thread(subprocess.run, build, capture_output=True, text=True, check=False, timeout=60)
+    build = [str(home() / "kubectl"), "kustomize", str(DEPLOY / "kustomize" / folder)]
+    done = await asyncio.to_thread(
+        lambda: subprocess.run(build, capture_output=True, text=True, check=False, timeout=60)
+    )
     assert done.returncode == 0, done.stderr
     assert by_name(loaded(done.stdout)) == by_name(await rendered(*options))
 

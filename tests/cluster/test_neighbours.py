@@ -86,7 +86,7 @@ def kube_scheduler(plane: ControlPlane) -> Iterator[None]:
     }
     path = plane.directory / "beside.yaml"
     path.write_text(yaml.safe_dump(configuration))
-    command = [home() / "kube-scheduler", f"--config={path}", "--secure-port=0", f"--feature-gates={GATES}"]
+    command = [str(home() / "kube-scheduler"), f"--config={path}", "--secure-port=0", f"--feature-gates={GATES}"]
     with child_program(command, plane.directory / "beside.log"):
         yield
 
@@ -145,7 +145,7 @@ async def test_gangs_and_pods_of_the_real_kube_scheduler_share_nodes(
     side: Side, real_plane: ControlPlane, verbs: Verbs, racks: dict[str, int]
 ) -> None:
     """Both decide at the same time on what they have seen; in the end each has what fits, and no node is overfull."""
-    pod = {"cpu": 1, "namespace": SPACE, "schedulerName": OTHER, "nodeSelector": {"pool": SPACE}}
+    pod: dict[str, Any] = {"cpu": 1, "namespace": SPACE, "schedulerName": OTHER, "nodeSelector": {"pool": SPACE}}
     with kube_scheduler(real_plane):
         async with kubelets(verbs, SPACE, racks) as nodes, our_scheduler(side):
             singles = asyncio.gather(
@@ -252,7 +252,7 @@ async def test_a_static_pod_and_levels_of_the_cloud_on_a_real_server(
     mirror = make_pod("mirror", cpu=2, namespace=SPACE, node=first, annotations={MIRROR_POD: "hash"})
     await verbs.create(PODS, mirror, SPACE)
     async with our_scheduler(side):
-        selects = {"schedulerName": "echelon", "nodeSelector": {"kubernetes.io/hostname": first}}
+        selects: dict[str, Any] = {"schedulerName": "echelon", "nodeSelector": {"kubernetes.io/hostname": first}}
         high = make_pod("high", cpu=2, namespace=SPACE, priorityClassName="system-cluster-critical", **selects)
         await verbs.create(PODS, high, SPACE)
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -150,7 +151,7 @@ async def _gangs_of_all_kinds_are_placed(verbs: HttpVerbs) -> None:
     await verbs.create(JOBS, annotated_job("large", 40, {POD_GROUP: "large"}), WORK)
     await verbs.create(JOBS, annotated_job("bare", 2, {}), WORK)
     for prefix, count in {"mine-": 3, "js-": 4, "tj-": 2, "labelled-": 2}.items():
-        await eventually(lambda prefix=prefix: count_bound(verbs, WORK, prefix), count)
+        await eventually(functools.partial(count_bound, verbs, WORK, prefix), count)
     assert len(await groups_in(verbs, OWN_POD_GROUPS)) == 5
     await eventually(lambda: _is_told_to_wait(verbs, "large"))
     assert await count_bound(verbs, WORK, "large-") == 0

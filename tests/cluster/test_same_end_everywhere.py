@@ -93,7 +93,7 @@ async def final_state(verbs: Verbs) -> dict[str, list[Any]]:
     for resource, manifest, condition in manifests():
         await until(_has(verbs, resource, meta.name(manifest), condition))
     # Counts and groups follow the last condition within moments: the end is what no longer changes.
-    seen, now = {}, await _told_of_all(verbs)
+    seen, now = None, await _told_of_all(verbs)
     while now != seen:
         await asyncio.sleep(2)
         seen, now = now, await _told_of_all(verbs)

@@ -24,7 +24,7 @@ async def at_work(side: Side) -> AsyncIterator[Verbs]:
 
 
 def entry(name: str, cpu: str, seconds: int, pods: int = 1, after: str = "") -> Object:
-    container = {"name": "c", "image": "busybox", "command": ["sleep", str(seconds)]}
+    container: Object = {"name": "c", "image": "busybox", "command": ["sleep", str(seconds)]}
     container["resources"] = {"requests": {"cpu": cpu}}
     spec = {"parallelism": pods, "completions": pods, "template": {"spec": {"containers": [container]}}}
     depends = {"dependsOn": [{"name": after, "status": "Complete"}]} if after else {}

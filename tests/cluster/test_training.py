@@ -80,7 +80,8 @@ async def test_definitions_are_taken_without_a_warning_and_established(side: Sid
         await side.verbs.create(CUSTOM_RESOURCE_DEFINITIONS, fresh, "", options)
         assert heard == []
         await side.verbs.create(CUSTOM_RESOURCE_DEFINITIONS, fresh)
-        await until(lambda name=meta.name(fresh): has(side.verbs, CUSTOM_RESOURCE_DEFINITIONS, name, "", "Established"))
+        name = meta.name(fresh)
+        await until(functools.partial(has, side.verbs, CUSTOM_RESOURCE_DEFINITIONS, name, "", "Established"))
         made = await side.verbs.get(CUSTOM_RESOURCE_DEFINITIONS, meta.name(fresh))
         assert not meta.condition_is(made, "NonStructuralSchema")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -147,7 +147,7 @@ class Mute(AlteredApi):
         if not self.speaks.is_set():
             raise TimeoutError
 
-    async def watch(self, resource: Resource, *where: str, **more: Any) -> AsyncIterator[WatchEvent]:
+    async def watch(self, resource: Resource, *where: Any, **more: Any) -> AsyncIterator[WatchEvent]:
         async for event in self._verbs.watch(resource, *where, **more):
             if resource is PODS:
                 await self.speaks.wait()
@@ -210,7 +210,7 @@ async def test_a_gang_half_bound_by_a_crash_that_cannot_be_completed_is_released
 @pytest.mark.parametrize("mode", ["single", "all"])
 @in_virtual_time
 async def test_a_gang_that_never_ran_releases_what_it_holds_although_the_rest_of_its_tree_runs(
-    world: SchedulerPlane, mode: str
+    world: SchedulerPlane, mode: Literal["single", "all"]
 ) -> None:
     await world.stop()
     await world.create(make_node("n1", cpu=3), make_composite("root", gang=1, mode=mode))
