@@ -55,6 +55,7 @@ PODS = [
     pod("shell", {"name": "c", "stdin": True, "tty": True, "command": ["sh"]}),
     pod("once", {"name": "c", "stdin": True, "stdinOnce": True, "command": ["cat"]}, restartPolicy="Never"),
     pod("crasher", shell("c", CRASHER, **MEMORY), volumes=VOLUMES),
+    pod("looper", shell("c", "ls /memory | wc -l; touch /memory/$(date +%N); exit 1", **MEMORY), volumes=VOLUMES),
 ]  # fmt: skip
 
 
@@ -103,6 +104,17 @@ def test_the_log_before_a_restart_is_kept(kubectl: Kubectl) -> None:
     until(lambda: "second life" in kubectl.run("logs", "crasher").out, "the restart")
     assert kubectl("logs", "crasher", "--previous") == "first life\n"
     assert "previous terminated container" in kubectl.run("logs", "pair", "-c", "web", "--previous").err
+
+
+@pytest.mark.conformance("API-112")
+def test_the_previous_log_of_a_container_that_waits_is_that_of_its_last_state(kubectl: Kubectl) -> None:
+    def waits_again() -> bool:
+        (one,) = json.loads(kubectl("get", "pod", "looper", "-o", "json"))["status"]["containerStatuses"]
+        return one["restartCount"] >= 1 and (one["state"].get("waiting") or {}).get("reason") == "CrashLoopBackOff"
+
+    until(waits_again, "the second failure")
+    assert kubectl("logs", "looper", "--previous") == kubectl("logs", "looper")
+    assert int(kubectl("logs", "looper")) >= 1
 
 
 @pytest.mark.conformance("API-112")

@@ -124,11 +124,11 @@ class LocalPlane:
         assert found is not None
         return found
 
-    async def log(self, name: str, container: str = "c", *, previous: bool = False) -> list[str]:
+    async def log(self, name: str, container: str = "c") -> list[str]:
         """The lines of a container, without times."""
         pod = await self.local(name)
         found: list[str] = []
-        for piece in opened_pieces(pod.directory.log(container, pod.attempt(container, previous=previous).number)):
+        for piece in opened_pieces(pod.directory.log(container, pod.attempt(container).number)):
             with piece:
                 # Without a line that is being written.
                 lines = piece.read().decode().rpartition("\n")[0].splitlines()

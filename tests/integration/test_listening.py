@@ -12,7 +12,7 @@ from echelon.server.https_server import bind
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 async def test_answers_are_sent_at_once_on_the_loop_of_asyncio_too(host: str) -> None:
-    """It sets TCP_NODELAY only if it knows that the protocol is TCP; else an answer waits 40 ms for the client's ACK."""
+    """It sets TCP_NODELAY only where it knows that the protocol is TCP; else answers wait 40 ms to be acknowledged."""
     accepted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     class Accepting(asyncio.Protocol):

@@ -242,7 +242,9 @@ async def test_a_container_that_fails_is_restarted_with_back_off(tmp_path: Path)
             "back-off 10s restarting failed container=c pod=p_default"
         )
         assert (await plane.pod("p"))["status"]["phase"] == "Running"
-        assert await plane.log("p", previous=True) == ["again"]
+        local = await plane.local("p")
+        assert local.attempt("c", previous=True, waiting=True).number == 1, "as its last state says"
+        assert local.attempt("c", previous=True).number == 0
         uid = meta.uid(await plane.pod("p"))
         await plane.told("p", f"BackOff: Back-off restarting failed container c in pod p_default({uid})")
 
@@ -467,6 +469,31 @@ async def test_exec_runs_in_the_container_with_its_environment(tmp_path: Path) -
         used = local.uses()["c"]
         assert used.processes == 1
         assert used.memory_bytes > 0
+
+
+TITLE = """
+import ctypes, time
+stat = open("/proc/self/stat").read().rpartition(")")[2].split()
+begin, end = int(stat[47]), int(stat[48])
+ctypes.memset(begin, 0, end - begin)
+print("written over", flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("tier", TIERS)
+async def test_exec_has_the_environment_though_the_container_has_a_title_of_its_own(tmp_path: Path, tier: str) -> None:
+    """Which is written over what the kernel shows as its environment."""
+    async with local_plane(tmp_path / "data", tier) as plane:
+        (tmp_path / "title.py").write_text(TITLE)
+        command = f"command: [python, {tmp_path}/title.py]"
+        await plane.apply(manifest("p", f"{{name: c, image: x, {command}, env: [{{name: X, value: here}}]}}"))
+        await plane.phase("p", "Running")
+        await plane.until(lambda: plane.log("p"))
+        local = await plane.local("p")
+        shown = await asyncio.to_thread(Path(f"/proc/{local.attempt('c').pid}/environ").read_bytes)
+        assert b"X=" not in shown
+        assert await execute(local, "sh", "-c", "echo $X") == (0, "here\n")
 
 
 async def test_what_a_container_preloads_is_not_loaded_outside_of_it(tmp_path: Path) -> None:

@@ -33,6 +33,21 @@ async def test_a_directory_in_memory_is_shared_and_has_its_size(tmp_path: Path, 
         assert list((await plane.local("p")).directory.volume("v").iterdir()) == []
 
 
+@pytest.mark.parametrize("tier", ["net", "names"])
+async def test_a_part_of_a_directory_in_memory_is_made_and_leads_nowhere_else(tmp_path: Path, tier: str) -> None:
+    async with local_plane(tmp_path, tier) as plane:
+        inner = "volumeMounts: [{name: v, mountPath: /v, subPath: a/b}]"
+        first = f"{{name: first, image: x, command: [sh, -c, 'stat -f -c %T /v; echo kept > /v/file'], {inner}}}"
+        link = writes("cat /v/a/b/file; ln -s /etc /v/way").replace("name: c,", "name: link,")
+        astray = f"{{name: c, image: x, command: [ls, /v], {inner.replace('a/b', 'way')}}}"
+        await plane.apply(manifest("p", astray, f"restartPolicy: Never\n  {MEMORY}", f"{first}, {link}"))
+        ended = await plane.phase("p", "Failed")
+        assert await plane.log("p", "first") == ["tmpfs"]
+        assert await plane.log("p", "link") == ["kept"]
+        assert "symbolic link" in ended["status"]["containerStatuses"][0]["state"]["terminated"]["message"]
+        assert list((await plane.local("p")).directory.volume("v").iterdir()) == []
+
+
 async def test_memory_is_refused_where_nothing_can_be_mounted(tmp_path: Path) -> None:
     async with local_plane(tmp_path, "plain") as plane:
         await plane.apply(manifest("p", writes("ls /v"), f"restartPolicy: Never\n  {MEMORY}"))

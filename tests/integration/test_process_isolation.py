@@ -120,6 +120,29 @@ async def test_a_pod_does_not_look_around_what_is_hidden(
         assert await said(plane, "p") == ["over"]
 
 
+CLIMB = """
+import os, sys
+os.makedirs("/tmp/below", exist_ok=True)
+os.chroot("/tmp/below")
+for _ in range(100):
+    os.chdir("..")
+os.chroot(".")
+print(os.listdir("%s"), os.path.exists("%s"))
+"""
+
+
+@pytest.mark.parametrize("tier", ["net", "names"])
+async def test_a_pod_does_not_climb_out_of_its_root(tmp_path: Path, tier: str) -> None:
+    """Containers may change their root, as in container runtimes."""
+    data = tmp_path / "data"
+    async with local_plane(data, tier) as plane:
+        (tmp_path / "climb.py").write_text(CLIMB % (data, data / "pki"))
+        assert (data / "pods").parent.exists()
+        mount, volume = "{name: v, mountPath: /echelon-v}", "{name: v, emptyDir: {}}"
+        await plane.apply(pod("p", f"python {tmp_path}/climb.py", mount, volume))
+        assert await said(plane, "p") == ["[] False"]
+
+
 async def test_files_of_pods_and_claims_are_closed_to_other_users(tmp_path: Path) -> None:
     claim = """
 ---

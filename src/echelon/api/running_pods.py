@@ -19,8 +19,9 @@ class LogOptions:
     """What to read of a container's log, as in the query of `pods/NAME/log`."""
 
     follow: bool = False
-    #: The attempt before the newest one.
+    #: The attempt before the newest one; the newest one itself if its container is `waiting` to be started again.
     previous: bool = False
+    waiting: bool = False
     #: Every line begins with the time it was written at.
     timestamps: bool = False
     #: Only the last lines; None: all.

@@ -71,21 +71,28 @@ class LocalPod:
 
     # -- containers --------------------------------------------------------------------------------------------
 
-    def attempt(self, container: str, *, previous: bool = False) -> Attempt:
-        """The newest attempt of a container or the one before it."""
+    def attempt(self, container: str, *, previous: bool = False, waiting: bool = False) -> Attempt:
+        """The newest attempt of a container or the previous one.
+
+        While a container is `waiting` to be started again, its previous attempt is the newest one, as its status says.
+        """
         state = self.directory.read("state.json") or {}
         known = attempts_from(state.get("attempts") or (), 0.0)
-        found = known.before_latest(container) if previous else known.latest(container)
+        found = known.latest(container)
+        if previous and not (waiting and found is not None and not found.running):
+            found = known.before_latest(container)
         if found is None:
             what = "previous terminated container" if previous else "container"
             raise NoSuchContainer(f'{what} "{container}" in pod "{self.name}" not found')
         return found
 
-    def is_running(self, container: str) -> bool:
+    def is_running(self, container: str, number: int | None = None) -> bool:
+        """Whether a container runs, or this very attempt of it; not once the files of the pod are gone."""
         try:
-            return self.attempt(container).running and self.directory.shim_pid() > 0
+            newest = self.attempt(container)
         except NoSuchContainer:
             return False
+        return newest.running and number in (None, newest.number) and self.directory.shim_pid() > 0
 
     # -- exec, attach, port-forward ----------------------------------------------------------------------------
 
@@ -100,7 +107,8 @@ class LocalPod:
         where = f"{attempt.pid}:{attempt.start}"
         groups = self._groups(attempt)
         limited = ":".join(groups.unique) if groups is not None else ""
-        return Launch(program("enter", where, cwd, self._namespaces(), limited, "--", *argv), _OWN_ENVIRONMENT)
+        facts = str(self.directory.path / _started_file(container))
+        return Launch(program("enter", where, cwd, self._namespaces(), limited, facts, "--", *argv), _OWN_ENVIRONMENT)
 
     def _groups(self, attempt: Attempt) -> CgroupFolders | None:
         return container_groups(self.sandbox, attempt.container, attempt.number, attempt.pid)
@@ -125,12 +133,13 @@ class LocalPod:
         return bool(self._started(container).get("stdin_once"))
 
     def _started(self, container: str) -> Mapping[str, Any]:
-        return self.directory.read(f"containers/{container}/start.json") or {}
+        return self.directory.read(_started_file(container)) or {}
 
     def tell_shim(self, attempt: Attempt, **command: Any) -> None:
         """OSError if there is none any more."""
         told = {**command, "container": attempt.container, "attempt": attempt.number}
-        with connect_in(str(self.directory.path), "control.sock") as line:
+        # One that does not answer must not hold up whoever asks: everything else runs in the same thread.
+        with connect_in(str(self.directory.path), "control.sock", wait=False) as line:
             line.sendall(json.dumps(told).encode() + b"\n")
 
     async def connect(self, port: int) -> socket.socket:
@@ -163,6 +172,10 @@ class LocalPod:
             seen.memory_bytes if memory is None else memory,
             seen.processes,
         )
+
+
+def _started_file(container: str) -> str:
+    return f"containers/{container}/start.json"
 
 
 class LocalPods:

@@ -89,6 +89,7 @@ class PodDirectory:
 
     def write(self, name: str, content: dict[str, Any]) -> None:
         draft = self.path / f"{name}.draft"
+        draft.touch(mode=0o600)
         draft.write_text(json.dumps(content))
         draft.rename(self.path / name)
 

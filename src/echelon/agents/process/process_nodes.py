@@ -228,11 +228,12 @@ class ProcessNodes:
     def _pod_changed(self, old: Object | None, pod: Object | None) -> None:
         known = pod or old
         assert known is not None
-        if known["spec"].get("nodeName") not in self._wanted:
-            return
         uid = meta.uid(known)
+        # First: the new one may have no node yet.
         if old is not None and pod is not None and meta.uid(old) != uid and meta.uid(old) in self._workers:
             self._workers[meta.uid(old)][0].changed(None)
+        if known["spec"].get("nodeName") not in self._wanted:
+            return
         if uid in self._workers:
             self._workers[uid][0].changed(pod)
         elif pod is not None and not self._stopping and self._concerns(pod):
@@ -296,6 +297,7 @@ class ProcessNodes:
         for directory in list(self._directory.pods()):
             if directory.uid not in known:
                 await asyncio.to_thread(_wipe_out, directory)
+                self._services.gpus.release(directory.uid)
 
     def _claim_changed(self, claim: Object | None, new: Object | None) -> None:
         """What a claim held goes with it."""

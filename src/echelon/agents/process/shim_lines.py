@@ -39,9 +39,13 @@ async def start_shim(directory: PodDirectory, scope: Sequence[str] = ()) -> None
         raise ShimFailed(said.decode(errors="replace").strip()[-500:] or f"exit code {process.returncode}")
 
 
-def connect_in(directory: str, name: str) -> socket.socket:
-    """A connection to a Unix socket, however long the path of its directory is."""
+def connect_in(directory: str, name: str, *, wait: bool = True) -> socket.socket:
+    """A connection to a Unix socket, however long the path of its directory is.
+
+    If more clients than it takes stand before the other side already, this one waits, or it is an OSError.
+    """
     line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    line.setblocking(wait)
     folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         line.connect(f"/proc/self/fd/{folder}/{name}")
@@ -67,8 +71,7 @@ class ShimLine:
     @classmethod
     async def open(cls, directory: PodDirectory, changed: Callable[[Any], None]) -> ShimLine:
         """OSError if no shim listens."""
-        line = connect_in(str(directory.path), "control.sock")
-        line.setblocking(False)
+        line = connect_in(str(directory.path), "control.sock", wait=False)
         reader, writer = await asyncio.open_unix_connection(sock=line, limit=_LIMIT)
         return cls(reader, writer, changed)
 

@@ -153,3 +153,13 @@ def test_who_follows_a_busy_log_sees_every_line_once(tmp_path: Path) -> None:
     finally:
         writing.join()
         log.close()
+
+
+def test_times_stand_before_whole_lines_and_not_in_their_middle(tmp_path: Path) -> None:
+    """Long lines are stored in parts, and those of two outputs between one another."""
+    log = tmp_path / "0.log"
+    parts = ["a stdout P", "x stderr P", "b stdout P", "c stdout F", "y stderr F", "next stdout F"]
+    log.write_text("".join(line(n, *part.split()) for n, part in enumerate(parts)))
+    times = [line(n, "").split()[0] for n in range(6)]
+    assert shown(log, timestamps=True, only="stdout") == f"{times[0]} abc\n{times[5]} next\n"
+    assert shown(log, timestamps=True, only="stderr") == f"{times[1]} xy\n"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ....api.objects import meta
 from ....api.scheme import Object
 from ..images import Images, ImageUse
 from ..pod_directories import PodDirectory
@@ -16,14 +17,18 @@ from ..resources.gpu_allotment import GPU, gpu_env, wanted_gpus
 from ..rules import plain_paths
 from ..rules.capabilities import kept_capabilities, may_gain_rights
 from ..rules.container_env import BadConfig, DownwardFacts, Lookup, command_line, environment, expand
+from ..rules.empty_dirs import in_memory
 from ..rules.host_names import inner_host_name, rewritten
 from ..rules.kubelet_status import Waiting
 from ..rules.limit_settings import EnforcedLimits, limit_settings
+from ..shim.container_process import MARK, mark_of
 from ..volume_files import has_files
 
 #: Where a container finds the directory that is its own.
 _OWN = "/pod"
 _LOG_BYTES, _LOG_FILES = 10 << 20, 5
+#: Source and target of a mount, whether it is read-only, and whether the shim makes the source where it is missing.
+SourceAndTarget = tuple[str, str, bool, bool]
 
 
 class CannotStartContainer(Exception):
@@ -106,9 +111,16 @@ def start_request(pod: Object, container: Object, attempt: int, setting: Contain
     }
 
 
-def facts_for_clients(container: Object, request: Mapping[str, Any]) -> dict[str, Any]:
+def facts_for_clients(pod: Object, container: Object, request: Mapping[str, Any]) -> dict[str, Any]:
     """What exec and attach must know about a container that was started."""
-    return {"cwd": request["cwd"], "tty": request["tty"], "stdin_once": bool(container.get("stdinOnce"))}
+    mark = mark_of(meta.uid(pod), container["name"], request["attempt"])
+    return {
+        "cwd": request["cwd"],
+        "tty": request["tty"],
+        "stdin_once": bool(container.get("stdinOnce")),
+        # The container may overwrite what the kernel shows of it, as by a title of its own.
+        "env": {**request["env"], MARK: mark},
+    }
 
 
 def stop_signal(container: Object) -> int:
@@ -143,30 +155,39 @@ def _refused(message: str) -> Waiting:
 
 def _mounts(
     pod: Object, container: Object, attempt: int, setting: ContainerSetting, env: Mapping[str, str]
-) -> list[tuple[str, str, bool]]:
-    made: list[tuple[str, str, bool]] = []
+) -> list[SourceAndTarget]:
+    made: list[SourceAndTarget] = []
     # As a kubelet does: files that are made from objects are nobody's to change.
     fixed = {volume["name"] for volume in pod["spec"].get("volumes") or () if has_files(volume)}
     for mount in container.get("volumeMounts") or ():
         source = setting.volumes.get(mount["name"], "")
         inner = expand(mount.get("subPathExpr") or "", env) or mount.get("subPath") or ""
+        # What is in memory is mounted for the shim alone, which makes the directories there.
+        unseen = mount["name"] in in_memory(pod) and bool(inner)
         if inner:
-            source = _inside(source, inner)
+            _check_inner(inner)
+            source = os.path.join(os.path.realpath(source), inner) if unseen else _inside(source, inner)
         read_only = mount["name"] in fixed or bool(mount.get("readOnly"))
-        made.append((source, os.path.normpath(mount["mountPath"]), read_only))
+        made.append((source, os.path.normpath(mount["mountPath"]), read_only, unseen))
     path = container.get("terminationMessagePath") or "/dev/termination-log"
-    made.append((str(setting.directory.termination_log(container["name"], attempt)), path, False))
+    made.append((str(setting.directory.termination_log(container["name"], attempt)), path, False, False))
     if setting.tier == "plain":
         return made
-    made.append((str(setting.directory.own(container["name"])), _OWN, False))
+    made.append((str(setting.directory.own(container["name"])), _OWN, False, False))
     # Followed here and not again: other containers of the pod may put a link in the way meanwhile.
-    return [(os.path.realpath(source), target, read_only) for source, target, read_only in made]
+    return [
+        (source if unseen else os.path.realpath(source), target, read_only, unseen)
+        for source, target, read_only, unseen in made
+    ]
+
+
+def _check_inner(inner: str) -> None:
+    if os.path.isabs(inner) or ".." in inner.split("/"):
+        raise CannotStartContainer(_refused(f"subPath {inner!r} must be a relative path without '..'"))
 
 
 def _inside(volume: str, inner: str) -> str:
     """A sub-path of a volume; made as a directory where it is missing, and never outside of the volume."""
-    if os.path.isabs(inner) or ".." in inner.split("/"):
-        raise CannotStartContainer(_refused(f"subPath {inner!r} must be a relative path without '..'"))
     os.makedirs(volume, exist_ok=True)
     path = root = os.path.realpath(volume)
     for part in inner.split("/"):
@@ -183,12 +204,12 @@ def _in_plain(
     argv: list[str],
     env: dict[str, str],
     cwd: str,
-    mounts: list[tuple[str, str, bool]],
+    mounts: list[SourceAndTarget],
     own: Mapping[str, str],
     setting: ContainerSetting,
 ) -> tuple[list[str], dict[str, str], str]:
     """Names and mount paths replaced where the manifest names them."""
-    paths = {target: source for source, target, _ in mounts}
+    paths = {target: source for source, target, *_ in mounts}
     missing = plain_paths.unnamed([mount["mountPath"] for mount in container.get("volumeMounts") or ()], container)
     if missing:
         raise CannotStartContainer(

@@ -26,6 +26,7 @@ from ..rules.attempts import Attempt, Attempts, all_containers, attempts_from
 from ..rules.container_env import DownwardFacts
 from ..rules.empty_dirs import in_memory
 from ..rules.host_names import inner_host_name, network_name
+from ..rules.kubelet_status import is_over
 from ..rules.resolver_file import resolver_file
 from ..shim.cgroups import remove_pod_groups
 from ..shim.main import kill_descendants, kill_marked
@@ -116,8 +117,9 @@ class PodSandbox:
         if sandbox is None:
             return
         self.address = sandbox["address"]
-        self._services.network.keep(self.uid, self.address)
-        self._services.names.keep(self.pod, self.address, self.directory.hosts)
+        if not is_over(self.pod):  # else it has given its address back, and another pod may have it
+            self._services.network.keep(self.uid, self.address)
+            self._services.names.keep(self.pod, self.address, self.directory.hosts)
         if self.directory.shim_pid():
             with contextlib.suppress(OSError):
                 await self._connect()

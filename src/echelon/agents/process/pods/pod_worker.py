@@ -37,7 +37,7 @@ from .container_requests import CannotStartContainer, facts_for_clients, start_r
 from .container_settings import container_setting
 from .node_services import NodeServices
 from .pod_sandbox import PodSandbox, clear
-from .probing import Prober, run_handler
+from .probing import HandlerFailed, Prober, run_handler
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +47,8 @@ _CONFIG_RETRY_SECONDS = 5.0
 REFRESH_SECONDS = 30.0
 #: As a kubelet: whatever hooks and others have taken of the grace, a container may react to its signal.
 LEAST_GRACE_SECONDS = 2.0
+#: A probe may find other words for every failure.
+_MOST_REMEMBERED = 200
 _DEADLINE = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 SHUTDOWN = ("Terminated", "Pod was terminated in response to imminent node shutdown.")
 
@@ -75,7 +77,8 @@ class PodWorker:
         self._asked_at = 0.0
         self._refresh_at = 0.0
         self._removed = False
-        self._told: set[tuple[str, str]] = set()
+        #: In the order in which it was told first.
+        self._told: dict[tuple[str, str], None] = {}
         #: Container → the attempt that was to be started, and was not told of yet; the one whose wait was told of.
         self._unannounced: dict[str, int] = {}
         self._backed_off: dict[str, int] = {}
@@ -343,7 +346,12 @@ class PodWorker:
         self._watch_containers(pod)
 
     async def _start_containers(self, pod: Object, wanted: list[tuple[str, int]]) -> None:
-        setting = await container_setting(self._services, self._sandbox, pod)
+        try:
+            setting = await container_setting(self._services, self._sandbox, pod)
+        except BadVolume as error:
+            self._event("Warning", "FailedMount", str(error))
+            self._held_until = self._services.clock.now() + _CONFIG_RETRY_SECONDS
+            return
         containers = {one["name"]: one for one in all_containers(pod)}
         for name, number in wanted:
             if not self._sandbox.is_up or self._sandbox.sent.get(name, -1) >= number:
@@ -356,7 +364,8 @@ class PodWorker:
                 self._event("Warning", reason, f"Error: {error.waiting.message}")
                 self._held_until = self._services.clock.now() + _CONFIG_RETRY_SECONDS
                 continue
-            self._sandbox.directory.write(f"containers/{name}/start.json", facts_for_clients(containers[name], request))
+            facts = facts_for_clients(pod, containers[name], request)
+            self._sandbox.directory.write(f"containers/{name}/start.json", facts)
             latest = self._sandbox.attempts.latest(name)
             if latest is not None:
                 known = self._backoffs.get(name, Backoff())
@@ -394,6 +403,8 @@ class PodWorker:
         name = container["name"]
 
         def failed(kind: ProbeKind, problem: str, last: bool) -> None:
+            if self._ending is not None and kind != "readiness":
+                return  # who is asked to end may close its ports first
             self._event("Warning", "Unhealthy", f"{kind.capitalize()} probe failed: {problem}")
             if last:
                 text = f"Container {name} failed {kind} probe, will be restarted"
@@ -422,7 +433,7 @@ class PodWorker:
     def _stop_later(self, pod: Object, name: str) -> None:
         """Stop a container within the grace of its pod; it may start again."""
         latest = self._sandbox.attempts.latest(name)
-        if latest is None or not latest.running or (name, latest.number) in self._stops:
+        if latest is None or not latest.running or (name, latest.number) in self._stops or self._ending is not None:
             return
         grace = float(pod["spec"].get("terminationGracePeriodSeconds", 30))
         end = self._services.clock.now() + grace
@@ -435,7 +446,7 @@ class PodWorker:
         local = self._services.local_pods.of(self.uid)
         if hook and local is not None and self._sandbox.runs(name, number):
             try:
-                await run_handler(local, container, hook, max(1.0, self._left(end)))
+                await self._pre_stop(local, container, hook, end)
             except Exception as error:
                 self._event("Warning", "FailedPreStopHook", f"PreStopHook failed: {error}")
         self._sandbox.send(do="signal", container=name, attempt=number, signal=stop_signal(container))
@@ -448,6 +459,20 @@ class PodWorker:
                 self._sandbox.send(do="kill", container=name, attempt=number)
                 left = 1.0
             await self._sandbox.until_changed(min(left, 1.0))
+
+    async def _pre_stop(self, local: LocalPod, container: Object, hook: Object, end: float | None) -> None:
+        """Until the hook is done or the grace over, at least a second."""
+        least = self._services.clock.now() + 1.0
+        running = asyncio.create_task(run_handler(local, container, hook, None), name="preStop")
+        try:
+            while not running.done():
+                left = max(self._left(end), self._left(least))
+                if left <= 0:
+                    raise HandlerFailed("it was not done when the grace was over")
+                await asyncio.wait({running}, timeout=min(left, 1.0))
+            await running
+        finally:
+            running.cancel()
 
     def _left(self, end: float | None) -> float:
         return (self._grace_end if end is None else end) - self._services.clock.now()
@@ -531,5 +556,7 @@ class PodWorker:
         """Tell the same thing once, unless it happened again."""
         if (kind, message) in self._told and not again:
             return
-        self._told.add((kind, message))
+        self._told[kind, message] = None
+        if len(self._told) > _MOST_REMEMBERED:
+            del self._told[next(iter(self._told))]
         self._services.recorder.record(PODS, self._last, kind, reason, message)

@@ -88,8 +88,10 @@ def _of_context(path: str, context: Object, powers: NodePowers) -> Iterator[str]
         asked = context.get(field)
         if asked is not None and asked != own:
             yield f"{path}.{field} {asked} is refused: {_MESSAGE} ({field} {own}); leave it out or say {own}"
-    if context.get("runAsNonRoot") and powers.user == 0 and context.get("runAsUser") is None:
-        yield "container has runAsNonRoot and image will run as root"
+    if context.get("runAsNonRoot") and powers.user == 0:
+        if context.get("runAsUser") is None:
+            yield "container has runAsNonRoot and image will run as root"
+        yield "container's runAsUser breaks non-root policy"
     if context.get("sysctls"):
         yield f"{path}.sysctls is refused: {_MESSAGE}"
     options = context.get("seLinuxOptions") or context.get("windowsOptions")

@@ -38,6 +38,8 @@ class LogReader:
         self._options = options
         self._look_seconds = look_seconds
         self._left = options.limit_bytes
+        #: Outputs of which a part of a line was shown and not yet its end.
+        self._begun: set[bytes] = set()
         self._opened: list[BinaryIO] | None = None
         #: Where to end in the newest piece; None for who follows.  A container may write faster than somebody reads.
         self._end: int | None = None
@@ -122,8 +124,13 @@ class LogReader:
             return b""
         if self._options.since and time < self._options.since.encode():
             return b""
+        begins = output not in self._begun
+        if kind == b"P":
+            self._begun.add(output)
+        else:
+            self._begun.discard(output)
         end = b"" if kind == b"P" else b"\n"
-        return (time + b" " if self._options.timestamps else b"") + text + end
+        return (time + b" " if self._options.timestamps and begins else b"") + text + end
 
 
 def _close(opened: Iterable[BinaryIO]) -> None:

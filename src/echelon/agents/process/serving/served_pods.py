@@ -51,16 +51,12 @@ class ServedPod:
 
     def logs(self, container: str, options: LogOptions) -> AsyncIterator[bytes]:
         try:
-            attempt = self.pod.attempt(container, previous=options.previous)
+            attempt = self.pod.attempt(container, previous=options.previous, waiting=options.waiting)
         except NoSuchContainer as error:
             raise bad_request(str(error)) from None
 
-        def is_running() -> bool:
-            """This very attempt: who follows it does not go on with the next one."""
-            newest = self.pod.attempt(container)
-            return newest.number == attempt.number and self.pod.is_running(container)
-
-        return LogReader(self.pod.directory.log(container, attempt.number), is_running, options).read()
+        still_runs = partial(self.pod.is_running, container, attempt.number)
+        return LogReader(self.pod.directory.log(container, attempt.number), still_runs, options).read()
 
     async def execute(self, container: str, argv: Sequence[str], *, terminal: bool, stdin: bool) -> Session:
         try:
@@ -77,17 +73,16 @@ class ServedPod:
         attempt = self.pod.attempt(container)
         number, terminal = attempt.number, self.pod.has_terminal(container)
 
-        def is_running() -> bool:
-            return self.pod.attempt(container).number == number and self.pod.is_running(container)
+        still_runs = partial(self.pod.is_running, container, number)
 
         async def ended() -> int:
-            while is_running():  # noqa: ASYNC110  # the shim is another process
+            while still_runs():  # noqa: ASYNC110  # the shim is another process
                 await asyncio.sleep(_LOOK_SECONDS)
             return 0
 
         def output(only: Output) -> LogReader:
             look = _LOOK_AT_TERMINAL_SECONDS if terminal else _LOOK_SECONDS
-            return LogReader(self.pod.directory.log(container, number), is_running, attached_options(only), look)
+            return LogReader(self.pod.directory.log(container, number), still_runs, attached_options(only), look)
 
         outputs: dict[Output, LogReader] = {"stdout": output("stdout")}
         if not terminal:

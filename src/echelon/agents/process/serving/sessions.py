@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import fcntl
+import logging
 import os
 import struct
 import termios
@@ -16,6 +17,8 @@ from pathlib import Path
 from ....api.running_pods import LogOptions, Output
 from ..local_pods import Launch
 from .log_reading import LogReader
+
+log = logging.getLogger(__name__)
 
 _CHUNK = 32 * 1024
 #: Pieces of output that wait for a client that does not read.
@@ -76,9 +79,12 @@ async def _merged(outputs: Mapping[Output, AsyncIterator[bytes]]) -> AsyncIterat
     queue: asyncio.Queue[tuple[Output, bytes]] = asyncio.Queue(_WAITING)
 
     async def pump(name: Output, pieces: AsyncIterator[bytes]) -> None:
-        async for data in pieces:
-            await queue.put((name, data))
-        await queue.put((name, b""))
+        try:
+            async for data in pieces:
+                await queue.put((name, data))
+        except Exception:
+            log.exception("the output of a container cannot be read")
+        await queue.put((name, b""))  # also then: who waits for it would wait for ever
 
     pumps = [asyncio.create_task(pump(*one)) for one in outputs.items()]
     still_open = len(pumps)

@@ -67,7 +67,7 @@ class ContainerProcess:
 
     @property
     def mark(self) -> str:
-        return f"{self._request['uid']}/{self.name}/{self.attempt}"
+        return mark_of(self._request["uid"], self.name, self.attempt)
 
     def record(self) -> dict[str, Any]:
         return {
@@ -172,7 +172,7 @@ class ContainerProcess:
             if self._private_mounts:
                 kernel.unshare(kernel.NEWNS)
                 mounts.separate()
-                chosen = [mounts.Mount(one[0], one[1], read_only=one[2]) for one in request["mounts"]]
+                chosen = [mounts.Mount(one[0], one[1], read_only=one[2], made=one[3]) for one in request["mounts"]]
                 mounts.arrange(chosen, request["scratch"], request.get("root", ""), request.get("hidden", ()))
             for name, value in request.get("rlimits", {}).items():
                 resource.setrlimit(getattr(resource, name), (value, value))
@@ -288,6 +288,10 @@ class ContainerProcess:
         self.streams.clear()
         if self.input is not None:
             self.input.close()
+
+
+def mark_of(uid: str, container: str, attempt: int) -> str:
+    return f"{uid}/{container}/{attempt}"
 
 
 def mount_namespace(pid: int) -> int:

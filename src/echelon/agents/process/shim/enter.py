@@ -1,15 +1,18 @@
 """Runs a program inside a running container: in its namespaces, with its files and its environment.
 
-    enter PID:START DIRECTORY NAMESPACES GROUPS -- program arguments
+    enter PID:START DIRECTORY NAMESPACES GROUPS FACTS -- program arguments
 
-The environment is that of the container, which this process does not take itself: a container could choose what is
-loaded here, outside of it.  The program is looked up in its PATH.  The exit code is the program's, 128 + n after
+The environment is the one that the container was started with, as the file FACTS has it, else what the kernel shows of
+its first process, which may have written over it.  This process does not take it itself: a container could choose what
+is loaded here, outside of it.  The program is looked up in its PATH.  The exit code is the program's, 128 + n after
 signal n.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import json
 import os
 import signal
 import sys
@@ -33,11 +36,11 @@ _ROOT = 0
 
 
 def main(arguments: list[str]) -> None:
-    identity, directory, names, groups, _, *argv = arguments
+    identity, directory, names, groups, facts, _, *argv = arguments
     pid, start = map(int, identity.split(":"))
     try:
         namespaces = _opened(pid, names)
-        env = _environment(pid)
+        env = _environment(pid, facts)
         rights = _rights(pid)
     except OSError:
         sys.exit("container not running")
@@ -68,11 +71,13 @@ def _opened(pid: int, names: str) -> list[tuple[int, int]]:
     return [*files, (os.open(f"/proc/{pid}/root", os.O_RDONLY | os.O_DIRECTORY), _ROOT)]
 
 
-def _environment(pid: int) -> dict[bytes, bytes]:
+def _environment(pid: int, facts: str) -> dict[str, str]:
     """Of the container; what this process has itself only where the container has nothing: the kind of a terminal."""
-    with open(f"/proc/{pid}/environ", "rb") as file:
-        entries = [entry.partition(b"=") for entry in file.read().split(b"\0") if b"=" in entry]
-    own = {b"TERM": os.environb[b"TERM"]} if b"TERM" in os.environb else {}
+    own = {"TERM": os.environ["TERM"]} if "TERM" in os.environ else {}
+    with contextlib.suppress(OSError, ValueError, KeyError), open(facts) as file:
+        return {**own, **json.load(file)["env"]}
+    with open(f"/proc/{pid}/environ", "rb") as shown:
+        entries = [os.fsdecode(entry).partition("=") for entry in shown.read().split(b"\0") if b"=" in entry]
     return {**own, **{name: value for name, _, value in entries}}
 
 
@@ -92,7 +97,7 @@ def _enter(files: list[tuple[int, int]]) -> None:
 
 
 def _become(
-    directory: str, argv: list[str], env: dict[bytes, bytes], rights: dict[str, str], parent: int, *, inside: bool
+    directory: str, argv: list[str], env: dict[str, str], rights: dict[str, str], parent: int, *, inside: bool
 ) -> None:
     try:
         # Whoever asked for it may be killed; this must not stay behind.
@@ -110,7 +115,7 @@ def _become(
         if rights["NoNewPrivs"] == "1":
             kernel.gain_no_rights()
         os.chdir(directory)
-        become(argv, {os.fsdecode(name): os.fsdecode(value) for name, value in env.items()})
+        become(argv, env)
     except OSError as error:
         print(error.strerror or error, file=sys.stderr, flush=True)
     finally:

@@ -13,6 +13,8 @@ _DETACH = 2
 _SET_PDEATHSIG, _SET_DUMPABLE, _SET_CHILD_SUBREAPER, _SET_NAME, _DROP_BOUND, _NO_NEW_PRIVILEGES = 1, 4, 36, 15, 24, 38
 _MOST_CAPABILITIES = 64
 _CAPABILITY_VERSION = 0x20080522
+#: The C library has no function for it.
+_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 203, "s390x": 217}
 #: Flags of a mount that a user namespace may not take away when it mounts it again.
 _KEPT = (
     (os.ST_NOSUID, NOSUID),
@@ -62,6 +64,16 @@ def bind(source: str, target: str, *, read_only: bool = False) -> None:
         held = os.statvfs(target).f_flag
         kept = sum(ours for theirs, ours in _KEPT if held & theirs)
         mount("", target, flags=REMOUNT | BIND | RDONLY | kept)
+
+
+def change_root() -> None:
+    """The working directory, where something is mounted, becomes the root, and the old root is nowhere any more.
+
+    After `chroot` a process that may do so itself could climb out again.
+    """
+    here = ctypes.c_char_p(b".")
+    _checked(_libc.syscall(_PIVOT_ROOT[os.uname().machine], here, here), "pivot_root")
+    unmount(".")  # the old root, which is now above the new one
 
 
 def unmount(target: str) -> None:

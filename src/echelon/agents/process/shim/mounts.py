@@ -7,6 +7,7 @@ cannot be covered, so for a missing top-level directory the copy becomes the roo
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -18,10 +19,12 @@ from . import kernel
 class Mount:
     """A directory or a file of the machine at a path of the container."""
 
-    def __init__(self, source: str, target: str, *, read_only: bool) -> None:
+    def __init__(self, source: str, target: str, *, read_only: bool, made: bool = False) -> None:
+        """What is `made` is a directory that may be missing: only this process sees where it is to be."""
         self.source = source
         self.target = os.path.normpath(target)
         self.read_only = read_only
+        self.made = made
 
 
 def separate() -> None:
@@ -50,21 +53,24 @@ def arrange(mounts: list[Mount], scratch: str, root: str = "", hidden: Iterable[
     if root:
         view.take_root(root)
     # All are opened before the first is mounted, which may cover where others come from.
-    sources = [f"/proc/self/fd/{open_source(mount.source)}" for mount in mounts]
+    sources = [f"/proc/self/fd/{open_source(mount.source, made=mount.made)}" for mount in mounts]
     for source, mount in sorted(zip(sources, mounts, strict=True), key=lambda one: one[1].target):
         place = view.place_for(mount.target, directory=os.path.isdir(source))
         kernel.bind(source, place, read_only=mount.read_only)
     for path in hidden:
         _hide(view.root + path)
     if view.root:
-        os.chroot(view.root)
+        _change_root(view.root, hidden)
     os.chdir("/")
 
 
-def open_source(path: str) -> int:
+def open_source(path: str, *, made: bool = False) -> int:
     """A file or directory of the machine; OSError if a symbolic link is in its path: it was none a moment ago."""
     file = os.open("/", os.O_PATH | os.O_DIRECTORY)
     for part in filter(None, path.split("/")):
+        if made:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(part, dir_fd=file)
         inner = os.open(part, os.O_PATH | os.O_NOFOLLOW, dir_fd=file)
         os.close(file)
         file = inner
@@ -72,6 +78,18 @@ def open_source(path: str) -> int:
             os.close(file)
             raise OSError(errno.ELOOP, f"{path}: a symbolic link came in the way")
     return file
+
+
+def _change_root(root: str, hidden: Iterable[str]) -> None:
+    os.chdir(root)
+    try:
+        kernel.change_root()
+    except (OSError, KeyError):
+        # Of a machine that still has its first file system as root, or inside a chroot: whoever climbs out of it again
+        # finds what is hidden hidden there too.
+        for path in hidden:
+            _hide(path)
+        os.chroot(".")
 
 
 def _hide(path: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from ....api import errors
@@ -15,7 +16,7 @@ from ....api.scheme import PODS, Object, Resource
 from ..handlers.call import Call
 from ..requests.query_options import integer
 from ..requests.request import Abort, Receive, Reply, Request, Response, Send, send_patiently
-from .pod_targets import container_of, is_simulated, why_no_log
+from .pod_targets import container_of, is_simulated, is_waiting, why_no_log
 
 _OPTIONS = Resource("", "v1", "podlogoptions", "PodLogOptions")
 _TYPE = "text/plain; charset=utf-8"
@@ -32,7 +33,7 @@ async def log(call: Call) -> Reply:
     if running is None:
         raise errors.bad_request(_no_log(call.pods, pod, container))
     try:
-        pieces = running.logs(container, options)
+        pieces = running.logs(container, replace(options, waiting=is_waiting(pod, container)))
     except ApiError:
         if options.previous:
             raise

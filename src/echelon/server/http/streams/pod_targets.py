@@ -45,12 +45,20 @@ def running_pod(pods: RunningPods | None, pod: Object, action: str) -> RunningPo
 
 def why_no_log(pod: Object, container: str) -> str:
     """Why a container has no log, as a kubelet says it."""
-    name = meta.name(pod)
-    for status in _statuses(pod):
-        waiting = (status.get("state") or {}).get("waiting")
-        if status.get("name") == container and waiting:
-            return f'container "{container}" in pod "{name}" is waiting to start: {waiting.get("reason", "Waiting")}'
+    name, waiting = meta.name(pod), _waiting(pod, container)
+    if waiting:
+        return f'container "{container}" in pod "{name}" is waiting to start: {waiting.get("reason", "Waiting")}'
     return f'container "{container}" in pod "{name}" is not available'
+
+
+def is_waiting(pod: Object, container: str) -> bool:
+    """Whether a container waits to be started, for the first time or again."""
+    return bool(_waiting(pod, container))
+
+
+def _waiting(pod: Object, container: str) -> Object:
+    states = (status.get("state") or {} for status in _statuses(pod) if status.get("name") == container)
+    return next((state["waiting"] for state in states if state.get("waiting")), {})
 
 
 def is_simulated(pod: Object) -> bool:
