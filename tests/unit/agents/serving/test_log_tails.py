@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -123,6 +125,23 @@ def test_lines_of_a_busy_log_come_once_and_in_order(pods: Pods) -> None:
     writing.join()
     log.close()
     assert [*told, *texts(tails)] == [str(number) for number in range(5_000)]
+
+
+def test_lines_that_are_written_while_their_file_is_opened_come_once(
+    pods: Pods, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tails, log = pods.tails(), pods.log("u")
+    unwritten = [b"one\ntwo\n"]
+
+    def pread(file: int, length: int, offset: int) -> bytes:
+        found = os.pread(file, length, offset)
+        if unwritten:
+            log.feed("stdout", unwritten.pop())
+        return found
+
+    monkeypatch.setattr(log_tails, "os", SimpleNamespace(**{**vars(os), "pread": pread}))
+    assert [*texts(tails), *texts(tails), *texts(tails)] == ["one", "two"]
+    log.close()
 
 
 def test_a_large_log_is_read_in_turns_and_stays_in_order(pods: Pods, monkeypatch: pytest.MonkeyPatch) -> None:

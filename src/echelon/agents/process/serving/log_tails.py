@@ -100,6 +100,8 @@ class FileLogTails:
     ) -> str:
         """The time of the last line that was read, if there is more to read; else ""."""
         identity = container, os.pread(file, _TIME_BYTES, 0)
+        if len(identity[1]) < _TIME_BYTES:
+            return ""  # not known by its first line yet, even if that is written right now
         start, size = before.get(identity, 0), os.fstat(file).st_size
         skipped = not self._complete and size - start > 2 * _END_BYTES
         if skipped:
