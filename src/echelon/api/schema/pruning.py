@@ -19,7 +19,11 @@ from .definitions import Schema
 @cache
 def pruner(name: str) -> Decoder:
     """The decoder of a custom kind; apiVersion, kind and metadata are typed, the rest is pruned."""
-    prune = _value({"$ref": name})
+    return with_typed_metadata(_value({"$ref": name}))
+
+
+def with_typed_metadata(prune: Decoder) -> Decoder:
+    """The decoder of whole objects: metadata is decoded as that of a built-in kind, the rest by `prune`."""
     metadata = typed(definitions.OBJECT_META)
 
     def decode(value: Any, unknown: list[str]) -> Any:

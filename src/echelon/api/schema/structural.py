@@ -19,6 +19,7 @@ from . import definitions
 from .decoding import Decoder, TypeMismatch, copy_tree, json_kind, typed
 from .defaulting import Filler
 from .definitions import Schema
+from .pruning import with_typed_metadata
 from .schema_validation import FOREIGN_PATTERN
 
 #: More compiled schemas than any server has versions of kinds.
@@ -109,22 +110,7 @@ def with_foreign_patterns(schema: Any) -> Any:
 @lru_cache(maxsize=_MOST_COMPILED)
 def pruner(kind: CustomKind) -> Decoder:
     """The decoder of a custom kind: metadata is typed, the rest is pruned, nothing is shared with the input."""
-    prune = _keep if kind.keeps_unknown else _pruned(kind.schema, root=True)
-    metadata = typed(definitions.OBJECT_META)
-
-    def decode(value: Any, unknown: list[str]) -> Any:
-        if type(value) is not dict:
-            raise TypeMismatch(json_kind(value), go_type="map[string]interface {}")
-        made = prune({field: item for field, item in value.items() if field != "metadata"}, unknown)
-        if value.get("metadata") is not None:
-            try:
-                made["metadata"] = metadata(value["metadata"], unknown)
-            except TypeMismatch as mismatch:
-                mismatch.within("", "metadata")
-                raise
-        return made
-
-    return decode
+    return with_typed_metadata(_keep if kind.keeps_unknown else _pruned(kind.schema, root=True))
 
 
 def _pruned(schema: Mapping[str, Any], *, root: bool = False) -> Decoder:
