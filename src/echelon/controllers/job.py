@@ -20,7 +20,7 @@ from ..decide.job.reconcile import abandon, reconcile
 from ..decide.job.scheduling_groups import controller_reference
 from ..decide.plan import NOTHING, Plan
 from .gang_watch import GROUPS_JOINED, GangWatch, groups_joined
-from .orphan_index import ORPHANS, SELECTORS, orphan_labels, selected_labels
+from .orphan_index import ORPHANS, SELECTORS, adopters, orphan_labels, selected_labels
 from .runner import Source, controller_key, own_key
 
 #: Pods of one Job change in bursts, and each time its status follows; deciding on every change alone would cost the
@@ -91,9 +91,7 @@ class JobController:
 
     def _jobs_of_pod(self, pod: Object) -> Iterable[str]:
         yield from _job_of_pod(pod)
-        for value in orphan_labels(pod):
-            for job in self._jobs.find(SELECTORS, value):
-                yield job.key
+        yield from adopters(pod, self._jobs)
 
 
 def _spokesman(job: JobView) -> str:

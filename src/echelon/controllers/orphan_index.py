@@ -10,6 +10,7 @@ from typing import Any
 
 from ..api.objects import meta
 from ..api.scheme import Object
+from ..client.informer import ViewCache
 
 #: Names of the two indexes.
 ORPHANS = "orphan-label"
@@ -31,3 +32,10 @@ def selected_labels(obj: Object) -> list[str]:
     labels = selector if is_map_of_labels else selector.get("matchLabels") or {}
     space = meta.namespace(obj)
     return [f"{space}/{key}={value}" for key, value in sorted(labels.items())] or [f"{space}/"]
+
+
+def adopters(obj: Object, owners: ViewCache[Any]) -> Iterable[str]:
+    """Keys of those that may select an object without a controller; `owners` are in the index of selectors."""
+    for value in orphan_labels(obj):
+        for owner in owners.find(SELECTORS, value):
+            yield owner.key

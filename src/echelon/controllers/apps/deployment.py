@@ -11,7 +11,7 @@ from ...api.views.replica_views import DeploymentView, ReplicaSetView
 from ...client.informer import Caches, by_controller
 from ...decide.apps.rollout import ObservedDeployment, reconcile
 from ...decide.plan import NOTHING, Plan
-from ..orphan_index import ORPHANS, SELECTORS, orphan_labels, selected_labels
+from ..orphan_index import ORPHANS, SELECTORS, adopters, orphan_labels, selected_labels
 from ..runner import Source, controller_key, own_key
 from .replicas import REPLICAS, replicated_by
 
@@ -53,9 +53,7 @@ class DeploymentController:
 
     def _deployments_of_set(self, replica_set: Object) -> Iterable[str]:
         yield from _deployment_of(replica_set)
-        for value in orphan_labels(replica_set):
-            for deployment in self._deployments.find(SELECTORS, value):
-                yield deployment.key
+        yield from adopters(replica_set, self._deployments)
 
     def _waiting_for_pod(self, pod: Object) -> Iterable[str]:
         """A Deployment that recreates its pods waits for the last one of the old template."""

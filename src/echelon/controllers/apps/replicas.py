@@ -20,7 +20,7 @@ from ...api.views.replica_views import ReplicaSetView, ReplicationControllerView
 from ...client.informer import Caches, ViewCache, by_controller
 from ...decide.apps.replicas import ObservedReplicas, Owner, reconcile
 from ...decide.plan import NOTHING, Plan
-from ..orphan_index import ORPHANS, SELECTORS, orphan_labels, selected_labels
+from ..orphan_index import ORPHANS, SELECTORS, adopters, orphan_labels, selected_labels
 from ..runner import Source, controller_key, own_key
 from .creation_rate import CreationRate
 
@@ -44,7 +44,7 @@ class _ReplicasController:
         self,
         caches: Caches,
         resource: Resource,
-        owners: ViewCache[ReplicaSetView] | ViewCache[ReplicationControllerView],
+        owners: _Owners,
     ) -> None:
         self._resource = resource
         self._owners = owners
@@ -78,9 +78,7 @@ class _ReplicasController:
         if not len(self._owners):
             return  # asked for every pod of the cluster
         yield from self._owner_of(pod)
-        for value in orphan_labels(pod):
-            for owner in self._owners.find(SELECTORS, value):
-                yield owner.key
+        yield from adopters(pod, self._owners)
 
 
 class ReplicaSetController(_ReplicasController):

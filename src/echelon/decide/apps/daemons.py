@@ -6,75 +6,44 @@ claim ─► revision of the template ─► missing, failed and misplaced pods 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from ...api.objects import meta
 from ...api.objects.subtree import items, mapping
 from ...api.scheme import DAEMON_SETS, PODS, Object
 from ...api.views.cluster_views import NodeView
 from ...api.views.pod_views import PodView
-from ...api.views.replica_views import ControllerRevisionView, DaemonSetView
+from ...api.views.replica_views import DaemonSetView
 from ...base.decimals import share
-from ..plan import NOTHING, Create, Delete, Draft, Note, Plan, StatusWrite
+from ..plan import Create, Delete, Draft, Note, Plan, StatusWrite
 from ..status_draft import EventType
 from . import revisions
-from .claims import claim
+from .claimed_sets import ClaimedSet, ObservedSet, claimed
 from .daemon_nodes import bound_to, node_of, should_run, tolerations
 from .replicas import FULL_WAIT_SECONDS, MOST_PER_SYNC
 from .revisions import REVISION_HASH
 from .stateful_pods import seconds_until_available
 
 
-@dataclass(frozen=True)
-class ObservedDaemons:
-    owner: DaemonSetView
-    owned: Sequence[PodView]
-    orphans: Sequence[PodView]
-    nodes: Sequence[NodeView]
-    revisions: Sequence[ControllerRevisionView]
-    orphan_revisions: Sequence[ControllerRevisionView]
-    revision_named: Callable[[str], ControllerRevisionView | None]
-    namespace_closed: bool = False
-    #: The most pods to create now.
-    room: int = MOST_PER_SYNC
-
-
-def reconcile(observed: ObservedDaemons, now: float) -> Plan:
-    owner = observed.owner
-    pods, claims = claim(owner, owner.selector, observed.owned, [pod for pod in observed.orphans if not pod.ended])
-    claims += claim(owner, owner.selector, (), observed.orphan_revisions)[1]
-    if claims:
-        return Plan((tuple(claims),))
-    history = sorted(observed.revisions, key=lambda one: (one.number, one.metadata.creation_timestamp, one.name))
-    newest = revisions.newest(owner, owner.status.collision_count, history, observed.revision_named)
-    if newest.collides:
-        status = {**mapping(owner.obj, "status"), "collisionCount": owner.status.collision_count + 1}
-        return Plan(status=StatusWrite(DAEMON_SETS, owner.obj, status))
-    if newest.write is not None:
-        return NOTHING if owner.deleting or observed.namespace_closed else Plan(((newest.write,),))
-    return _Sync(observed, pods, history, newest.name, now).plan()
+def reconcile(observed: ObservedSet[DaemonSetView], nodes: Sequence[NodeView], now: float) -> Plan:
+    found = claimed(observed, observed.orphans)
+    return found if isinstance(found, Plan) else _Sync(observed, found, nodes, now).plan()
 
 
 class _Sync:
     """One decision about one DaemonSet."""
 
     def __init__(
-        self,
-        observed: ObservedDaemons,
-        pods: Sequence[PodView],
-        history: Sequence[ControllerRevisionView],
-        update: str,
-        now: float,
+        self, observed: ObservedSet[DaemonSetView], found: ClaimedSet, nodes: Sequence[NodeView], now: float
     ) -> None:
-        self._observed, self._owner, self._history, self._now = observed, observed.owner, history, now
+        self._observed, self._owner, self._now = observed, observed.owner, now
+        self._history, self._update = found.history, found.update
         self._template = mapping(observed.owner.obj, "spec", "template")
-        self._hash = next(one.labels.get(REVISION_HASH, "") for one in history if one.name == update)
-        self._update = update
+        self._hash = next(one.labels.get(REVISION_HASH, "") for one in found.history if one.name == found.update)
         self._by_node: dict[str, list[PodView]] = defaultdict(list)
-        for pod in sorted(pods, key=lambda one: (one.metadata.creation_timestamp, one.name)):
+        for pod in sorted(found.pods, key=lambda one: (one.metadata.creation_timestamp, one.name)):
             self._by_node[node_of(pod.obj)].append(pod)
-        self._wanted = {node.name: should_run(self._template, node) for node in observed.nodes}
+        self._wanted = {node.name: should_run(self._template, node) for node in nodes}
         self._draft = Draft()
         self._create: list[str] = []
         self._gone: dict[str, PodView] = {}

@@ -1,4 +1,4 @@
-"""Templates that a StatefulSet has had, stored as ControllerRevisions: which is the newest, and which are too many."""
+"""Templates of a StatefulSet or DaemonSet as ControllerRevisions: which is the newest, and which are too many."""
 
 from __future__ import annotations
 

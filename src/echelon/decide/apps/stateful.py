@@ -5,72 +5,43 @@ claim ─► revision of the template ─► missing pods ─► pods that are t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 
 from ...api.objects.subtree import items, mapping
 from ...api.scheme import PODS, STATEFUL_SETS, VOLUME_CLAIMS, Object
 from ...api.views.pod_views import PodView
-from ...api.views.replica_views import ControllerRevisionView, StatefulSetView
+from ...api.views.replica_views import StatefulSetView
 from ...base.decimals import share
-from ..plan import NOTHING, Create, Delete, Draft, Note, Plan, StatusWrite
+from ..plan import Create, Delete, Draft, Note, Plan, StatusWrite
 from ..status_draft import EventType
 from . import revisions
-from .claims import claim
+from .claimed_sets import ClaimedSet, ObservedSet, claimed
 from .replicas import FULL_WAIT_SECONDS, MOST_PER_SYNC
 from .revisions import REVISION_HASH
 from .stateful_pods import build, build_claim, claim_names, ordinal_of, seconds_until_available
 
-
-@dataclass(frozen=True)
-class ObservedStateful:
-    owner: StatefulSetView
-    owned: Sequence[PodView]
-    orphans: Sequence[PodView]
-    revisions: Sequence[ControllerRevisionView]
-    orphan_revisions: Sequence[ControllerRevisionView]
-    #: The revision of a name in the namespace, and whether a claim exists.
-    revision_named: Callable[[str], ControllerRevisionView | None]
-    has_claim: Callable[[str], bool]
-    namespace_closed: bool = False
-    #: The most pods to create now.
-    room: int = MOST_PER_SYNC
+#: Whether a claim of this name exists in the namespace.
+HasClaim = Callable[[str], bool]
 
 
-def reconcile(observed: ObservedStateful, now: float) -> Plan:
-    owner = observed.owner
-    members = [pod for pod in observed.orphans if ordinal_of(owner.name, pod.name) is not None]
-    pods, claims = claim(owner, owner.selector, observed.owned, [pod for pod in members if not pod.ended])
-    claims += claim(owner, owner.selector, (), observed.orphan_revisions)[1]
-    if claims:
-        return Plan((tuple(claims),))
-    history = sorted(observed.revisions, key=lambda one: (one.number, one.metadata.creation_timestamp, one.name))
-    newest = revisions.newest(owner, owner.status.collision_count, history, observed.revision_named)
-    if newest.collides:
-        status = {**mapping(owner.obj, "status"), "collisionCount": owner.status.collision_count + 1}
-        return Plan(status=StatusWrite(STATEFUL_SETS, owner.obj, status))
-    if newest.write is not None:
-        # Its change leads here again.
-        return NOTHING if owner.deleting or observed.namespace_closed else Plan(((newest.write,),))
-    return _Sync(observed, pods, history, newest.name, now).plan()
+def reconcile(observed: ObservedSet[StatefulSetView], has_claim: HasClaim, now: float) -> Plan:
+    name = observed.owner.name
+    found = claimed(observed, (pod for pod in observed.orphans if ordinal_of(name, pod.name) is not None))
+    return found if isinstance(found, Plan) else _Sync(observed, found, has_claim, now).plan()
 
 
 class _Sync:
     """One decision about one StatefulSet."""
 
     def __init__(
-        self,
-        observed: ObservedStateful,
-        pods: Sequence[PodView],
-        history: Sequence[ControllerRevisionView],
-        update: str,
-        now: float,
+        self, observed: ObservedSet[StatefulSetView], found: ClaimedSet, has_claim: HasClaim, now: float
     ) -> None:
-        self._observed, self._owner, self._history, self._now = observed, observed.owner, history, now
-        self._update = update
-        known = {one.name: one for one in history}
-        self._current = known.get(self._owner.status.current_revision, known[update])
-        by_ordinal = {ordinal_of(self._owner.name, pod.name): pod for pod in pods}
+        self._observed, self._owner, self._now = observed, observed.owner, now
+        self._history, self._update = found.history, found.update
+        self._has_claim = has_claim
+        known = {one.name: one for one in found.history}
+        self._current = known.get(self._owner.status.current_revision, known[found.update])
+        by_ordinal = {ordinal_of(self._owner.name, pod.name): pod for pod in found.pods}
         start = self._owner.spec.ordinals.start
         self._slots = range(start, start + self._owner.spec.replicas)
         self._pods = {number: pod for number, pod in by_ordinal.items() if number is not None}
@@ -178,7 +149,7 @@ class _Sync:
         claims = [
             Create(VOLUME_CLAIMS, build_claim(self._owner, template, name))
             for template, name in claim_names(self._owner, number).items()
-            if not self._observed.has_claim(name)
+            if not self._has_claim(name)
         ]
         self._draft.stage(*claims)
         template, revision = self._template(number)

@@ -11,8 +11,9 @@ from echelon.api.scheme import CONTROLLER_REVISIONS, PODS, Object
 from echelon.api.views.cluster_views import NodeView
 from echelon.api.views.pod_views import PodView
 from echelon.api.views.replica_views import ControllerRevisionView, DaemonSetView
+from echelon.decide.apps.claimed_sets import ObservedSet
 from echelon.decide.apps.daemon_nodes import node_of
-from echelon.decide.apps.daemons import ObservedDaemons, reconcile
+from echelon.decide.apps.daemons import reconcile
 from echelon.decide.plan import ApplyPatch, Create, Delete, Plan
 
 from .objects import NOW, node, pod, reference, replicated, revision, template
@@ -43,17 +44,16 @@ def decided(
     stored = [*old, revision(owner, "new", 9)] if revisions is None else revisions
     views = [PodView(one) for one in pods]
     by_name = {one["metadata"]["name"]: one for one in named}
-    observed = ObservedDaemons(
+    observed = ObservedSet(
         DaemonSetView(owner),
         owned=[one for one in views if one.controlled_by(owner["metadata"]["uid"])],
         orphans=[one for one in views if one.controller is None],
-        nodes=[NodeView(one) for one in nodes],
         revisions=[ControllerRevisionView(one) for one in stored],
         orphan_revisions=[ControllerRevisionView(one) for one in orphan_revisions],
         revision_named=lambda name: ControllerRevisionView(by_name[name]) if name in by_name else None,
         **more,
     )
-    return reconcile(observed, NOW)
+    return reconcile(observed, [NodeView(one) for one in nodes], NOW)
 
 
 def made(plan: Plan) -> list[str]:

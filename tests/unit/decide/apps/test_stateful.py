@@ -11,7 +11,8 @@ import pytest
 from echelon.api.scheme import CONTROLLER_REVISIONS, PODS, VOLUME_CLAIMS, Object
 from echelon.api.views.pod_views import PodView
 from echelon.api.views.replica_views import ControllerRevisionView, StatefulSetView
-from echelon.decide.apps.stateful import ObservedStateful, reconcile
+from echelon.decide.apps.claimed_sets import ObservedSet
+from echelon.decide.apps.stateful import reconcile
 from echelon.decide.apps.stateful_pods import ordinal_of
 from echelon.decide.plan import ApplyPatch, Create, Delete, Plan
 
@@ -47,17 +48,16 @@ def decided(
 ) -> Plan:
     stored = [*old, revision(owner, "new", 9)] if revisions is None else revisions
     views = [PodView(one) for one in pods]
-    observed = ObservedStateful(
+    observed = ObservedSet(
         StatefulSetView(owner),
         owned=[one for one in views if one.controlled_by(owner["metadata"]["uid"])],
         orphans=[one for one in views if one.controller is None],
         revisions=[ControllerRevisionView(one) for one in stored],
         orphan_revisions=[ControllerRevisionView(one) for one in orphan_revisions],
         revision_named=lambda name: ControllerRevisionView({"metadata": {"name": name}}) if name in named else None,
-        has_claim=lambda name: name in claims,
         **more,
     )
-    return reconcile(observed, NOW)
+    return reconcile(observed, lambda name: name in claims, NOW)
 
 
 def creations(plan: Plan, resource: Any = PODS) -> list[Object]:
