@@ -103,20 +103,15 @@ def test_among_units_that_span_nodes_the_least_is_evicted(seed: int, spans: tupl
 @pytest.mark.usefixtures("no_solver")
 def test_where_too_many_units_span_nodes_missing_slots_bound_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slot_dp, "MOST_SPANNING", 0)
-    evicted = 0
     for seed in range(60):
         cluster, root, expected = contested_gang(seed, (1, 2, 3))
+        assert expected is not None
         # Not judged: among few units the judge allows nothing but the least loss.
         verdict = decide(cluster.view, Demand(root, priority=5), NOW, Limits())
-        if expected is None or expected == (0, 0):
-            assert not isinstance(verdict, Evict)
-            continue
         assert isinstance(verdict, Evict)
         found = (verdict.loss.work, verdict.loss.units)
         assert (verdict.bound.work, verdict.bound.units) <= expected <= found
         assert found == expected or not verdict.least
-        evicted += 1
-    assert evicted >= 30
 
 
 @pytest.mark.parametrize("seed", range(20))
