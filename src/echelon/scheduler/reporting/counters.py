@@ -6,33 +6,18 @@ one thread.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.utils import floatToGoString
 
+from ...base.histogram import Histogram
+
 #: name -> what it counts, its labels
 Counters = Mapping[str, tuple[str, tuple[str, ...]]]
 #: name -> what it measures, its labels, the upper bounds of its buckets
 Histograms = Mapping[str, tuple[str, tuple[str, ...], tuple[float, ...]]]
-
-
-class Measured:
-    """The observations under one set of labels."""
-
-    __slots__ = ("bounds", "counts", "total")
-
-    def __init__(self, bounds: tuple[float, ...]) -> None:
-        self.bounds = bounds
-        #: One more than there are bounds: the last is for values above all of them.
-        self.counts = [0] * (len(bounds) + 1)
-        self.total = 0.0
-
-    def observe(self, value: float) -> None:
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.total += value
 
 
 class Book:
@@ -44,20 +29,20 @@ class Book:
         self._counted: dict[str, dict[tuple[str, ...], float]] = {
             name: {} if labels else {(): 0} for name, (_, labels) in counters.items()
         }
-        self._measured: dict[str, dict[tuple[str, ...], Measured]] = {
-            name: {} if labels else {(): Measured(bounds)} for name, (_, labels, bounds) in histograms.items()
+        self._measured: dict[str, dict[tuple[str, ...], Histogram]] = {
+            name: {} if labels else {(): Histogram(bounds)} for name, (_, labels, bounds) in histograms.items()
         }
 
     def count(self, name: str, *labels: str, by: float = 1) -> None:
         counted = self._counted[name]
         counted[labels] = counted.get(labels, 0) + by
 
-    def measured(self, name: str, *labels: str) -> Measured:
+    def measured(self, name: str, *labels: str) -> Histogram:
         """Where the values of one set of labels go; frequent callers keep it."""
         measured = self._measured[name]
         found = measured.get(labels)
         if found is None:
-            found = measured[labels] = Measured(self._histograms[name][2])
+            found = measured[labels] = Histogram(self._histograms[name][2])
         return found
 
     def describe(self) -> Iterator[Metric]:

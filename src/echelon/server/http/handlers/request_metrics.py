@@ -5,13 +5,13 @@ Counting costs a few microseconds per request: labels are a tuple, numbers are p
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import accumulate
 from typing import NamedTuple
 
+from ....base.histogram import Histogram
 from ..requests.gate import is_watch
 from ..requests.in_flight import InFlight
 from ..requests.request import Request
@@ -81,28 +81,16 @@ def _texts(bounds: tuple[float, ...]) -> tuple[str, ...]:
     return (*(f"{bound:g}" for bound in bounds), "+Inf")
 
 
-class _Histogram:
-    __slots__ = ("bounds", "counts", "total")
-
-    def __init__(self, bounds: tuple[float, ...]) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.total = 0.0
-
-    def observe(self, value: float) -> None:
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.total += value
-
-    def lines(self, name: str, labels: Mapping[str, str]) -> Iterator[str]:
-        up_to = list(accumulate(self.counts))
-        # The labels around `le` are the same in all buckets, and there are tens of thousands of these lines.
-        ordered = sorted(labels.items())
-        before = "".join(f'{label}="{text}",' for label, text in ordered if label < "le")
-        after = "".join(f',{label}="{text}"' for label, text in ordered if label > "le")
-        for bound, count in zip(_texts(self.bounds), up_to, strict=True):
-            yield f'{name}_bucket{{{before}le="{bound}"{after}}} {count}'
-        yield _line(f"{name}_sum", labels, self.total)
-        yield _line(f"{name}_count", labels, up_to[-1])
+def _histogram(histogram: Histogram, name: str, labels: Mapping[str, str]) -> Iterator[str]:
+    up_to = list(accumulate(histogram.counts))
+    # The labels around `le` are the same in all buckets, and there are tens of thousands of these lines.
+    ordered = sorted(labels.items())
+    before = "".join(f'{label}="{text}",' for label, text in ordered if label < "le")
+    after = "".join(f',{label}="{text}"' for label, text in ordered if label > "le")
+    for bound, count in zip(_texts(histogram.bounds), up_to, strict=True):
+        yield f'{name}_bucket{{{before}le="{bound}"{after}}} {count}'
+    yield _line(f"{name}_sum", labels, histogram.total)
+    yield _line(f"{name}_count", labels, up_to[-1])
 
 
 class _Series:
@@ -112,9 +100,9 @@ class _Series:
 
     def __init__(self, *, reading: bool) -> None:
         self.codes: Counter[int] = Counter()
-        self.seconds = _Histogram(_SECONDS)
+        self.seconds = Histogram(_SECONDS)
         #: As upstream, only of requests that read.
-        self.sizes = _Histogram(_BYTES) if reading else None
+        self.sizes = Histogram(_BYTES) if reading else None
 
 
 class RequestMetrics:
@@ -150,11 +138,11 @@ class RequestMetrics:
         name = "apiserver_request_duration_seconds"
         yield from _head(name, "histogram", "Time from the head of a request until its reply is sent.")
         for labels, series in every:
-            yield from series.seconds.lines(name, labels._asdict())
+            yield from _histogram(series.seconds, name, labels._asdict())
         yield from _head("apiserver_response_sizes", "histogram", "Bytes of replies to requests that read.")
         for labels, series in every:
             if series.sizes is not None:
-                yield from series.sizes.lines("apiserver_response_sizes", labels.without_dry_run())
+                yield from _histogram(series.sizes, "apiserver_response_sizes", labels.without_dry_run())
         yield from self._current()
 
     def _current(self) -> Iterator[str]:
