@@ -125,7 +125,7 @@ def test_flux_runs_the_command_through_its_brokers(kubectl: Kubectl) -> None:
     completes(kubectl, "flux")
 
 
-SEED_RUNTIME = """
+BARE_RUNTIME = """
 apiVersion: trainer.kubeflow.org/v1alpha1
 kind: ClusterTrainingRuntime
 metadata:
@@ -134,10 +134,10 @@ spec:
   podGroupPolicy:
     workload: {}
 """
-SEED_JOB = """
+BARE_JOB = """
 apiVersion: trainer.kubeflow.org/v1alpha1
 kind: TrainJob
-metadata: {name: seed}
+metadata: {name: bare}
 spec:
   runtimeRef: {name: mpi-runtime}
   trainer: {numNodes: 8}
@@ -145,31 +145,31 @@ spec:
 
 
 @pytest.mark.conformance("TJ-83")
-def test_the_runtime_of_the_seed_runs_as_it_is_printed(kubectl: Kubectl) -> None:
-    outcome = kubectl.run("apply", manifest=yaml.safe_load(SEED_RUNTIME))
+def test_a_runtime_without_templates_of_its_own_runs(kubectl: Kubectl) -> None:
+    outcome = kubectl.run("apply", manifest=yaml.safe_load(BARE_RUNTIME))
     assert "created" in outcome.out
     assert (
         "Warning: spec.template.spec.replicatedJobs: is empty: TrainJobs run on the template of plain-cpu"
         in outcome.err
     )
-    kubectl("apply", manifest=yaml.safe_load(SEED_JOB))
-    kubectl("wait", "--for=create", "jobset/seed", "--timeout=30s")
-    workload = kubectl.object("workload", "seed")
+    kubectl("apply", manifest=yaml.safe_load(BARE_JOB))
+    kubectl("wait", "--for=create", "jobset/bare", "--timeout=30s")
+    workload = kubectl.object("workload", "bare")
     assert workload["spec"]["podGroupTemplates"][0]["schedulingPolicy"] == {"gang": {"minCount": 8}}
-    (group,) = kubectl.object("podgroups", "-l", "jobset.sigs.k8s.io/jobset-name=seed")["items"]
+    (group,) = kubectl.object("podgroups", "-l", "jobset.sigs.k8s.io/jobset-name=bare")["items"]
     assert group["spec"]["schedulingPolicy"] == {"gang": {"minCount": 8}}
-    completes(kubectl, "seed")
-    pods = kubectl("get", "pods", "-l", "jobset.sigs.k8s.io/jobset-name=seed", "--no-headers").splitlines()
+    completes(kubectl, "bare")
+    pods = kubectl("get", "pods", "-l", "jobset.sigs.k8s.io/jobset-name=bare", "--no-headers").splitlines()
     assert len(pods) == 8
 
 
 def test_what_a_runtime_lacks_is_said_at_once(kubectl: Kubectl) -> None:
-    volcano = yaml.safe_load(SEED_RUNTIME)
+    volcano = yaml.safe_load(BARE_RUNTIME)
     volcano["metadata"]["name"] = "queued"
     volcano["spec"]["podGroupPolicy"] = {"volcano": {}}
     told = kubectl.run("apply", manifest=volcano).err
     assert "Warning: spec.podGroupPolicy.volcano: the server does not serve PodGroup in scheduling.volcano.sh" in told
-    job = yaml.safe_load(SEED_JOB)
+    job = yaml.safe_load(BARE_JOB)
     job["metadata"]["name"], job["spec"]["runtimeRef"]["name"] = "queued", "queued"
     refused = kubectl.run("create", manifest=job)
     assert refused.code == 1

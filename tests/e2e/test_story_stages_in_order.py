@@ -1,4 +1,4 @@
-"""Seed 101e: initializer → trainer → post-processor: no Job of a later stage exists before its turn."""
+"""Initializer → trainer → post-processor: no Job of a later stage exists before its turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seed 2082: a Job brings its own Workload and PodGroup, in order, and takes them with it."""
+"""A Job brings its own Workload and PodGroup, in order, and takes them with it."""
 
 from __future__ import annotations
 

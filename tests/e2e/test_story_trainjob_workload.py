@@ -1,4 +1,4 @@
-"""Seed 6ce3: a runtime with `podGroupPolicy: {workload: {}}` gives its TrainJobs a Workload and a gang."""
+"""A runtime with `podGroupPolicy: {workload: {}}` gives its TrainJobs a Workload and a gang."""
 
 from __future__ import annotations
 

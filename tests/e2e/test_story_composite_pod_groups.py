@@ -1,4 +1,4 @@
-"""Seed f578: hierarchies of gangs (CompositePodGroup) are placed as one, or not at all, and say why."""
+"""Hierarchies of gangs (CompositePodGroup) are placed as one, or not at all, and say why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seed d414: exclusive islands and priorities: high takes exactly what it needs, whole JobSets at a time."""
+"""Exclusive islands and priorities: high takes exactly what it needs, whole JobSets at a time."""
 
 from __future__ import annotations
 
