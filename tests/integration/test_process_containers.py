@@ -175,6 +175,32 @@ MOUNTED = {"one", "sec", "scratch", "ro", "all"}
 
 
 @pytest.mark.parametrize("tier", TIERS)
+async def test_paths_in_a_container_begin_at_its_root(tmp_path: Path, tier: str) -> None:
+    """As a kubelet reads them, which joins whatever is written to the root of the container."""
+    mount = "volumeMounts: [{name: v, mountPath: echelon-v}, {name: v, mountPath: ../../echelon-w}]"
+    said = "" if tier == "plain" else "terminationMessagePath: ../echelon-said, "
+    script = "echo kept > /echelon-v/file; cat /echelon-w/file" + ("; echo why > /echelon-said" if said else "")
+    container = f"{{name: c, image: x, command: [sh, -c, '{script}'], {said}{mount}}}"
+    async with local_plane(tmp_path, tier) as plane:
+        await plane.apply(manifest("p", container, "restartPolicy: Never\n  volumes: [{name: v, emptyDir: {}}]"))
+        ended = await plane.phase("p", "Succeeded", "Failed")
+        assert ended["status"]["phase"] == "Succeeded", ended["status"]
+        assert await plane.log("p") == ["kept"]
+        if said:
+            assert the_container(ended)["state"]["terminated"]["message"] == "why\n"
+
+
+async def test_a_sub_path_that_names_an_unknown_variable_is_refused(tmp_path: Path) -> None:
+    async with local_plane(tmp_path, "names") as plane:
+        mount = "volumeMounts: [{name: v, mountPath: /v, subPathExpr: 'a/$(NOBODY)'}]"
+        more = "restartPolicy: Never\n  volumes: [{name: v, emptyDir: {}}]"
+        await plane.apply(manifest("p", f"{{name: c, image: x, command: [ls], {mount}}}", more))
+        waiting = await plane.waiting("p", CONFIG_ERROR)
+        assert waiting["state"]["waiting"]["message"] == 'missing value for "NOBODY"'
+        assert list((await plane.local("p")).directory.volume("v").iterdir()) == []
+
+
+@pytest.mark.parametrize("tier", TIERS)
 async def test_volumes_are_where_the_manifest_says(tmp_path: Path, tier: str) -> None:
     before = MOUNTED & set(os.listdir("/"))
     async with local_plane(tmp_path, tier) as plane:

@@ -31,6 +31,12 @@ def test_an_init_container_that_fails_ends_a_pod_that_never_restarts() -> None:
     assert plan(pod("c", init=(FIRST,)), facts(ran("first", 1))).start == [("first", 1)]
 
 
+def test_the_policy_of_an_init_container_itself_comes_first() -> None:
+    once, again = {**FIRST, "restartPolicy": "Never"}, {**FIRST, "restartPolicy": "OnFailure"}
+    assert plan(pod("c", init=(once,)), facts(ran("first", 1))).ended == "Failed"
+    assert plan(pod("c", init=(again,), policy="Never"), facts(ran("first", 1))).start == [("first", 1)]
+
+
 def test_a_sidecar_is_waited_for_until_it_has_started_and_runs_beside_the_others() -> None:
     made = pod("c", init=(SIDE,), policy="Never")
     starting = facts(ran("side"), health={"side": ProbeHealth(started=False, ready=False)})

@@ -16,7 +16,7 @@ from ..pod_directories import PodDirectory
 from ..resources.gpu_allotment import GPU, gpu_env, wanted_gpus
 from ..rules import plain_paths
 from ..rules.capabilities import kept_capabilities, may_gain_rights
-from ..rules.container_env import BadConfig, DownwardFacts, Lookup, command_line, environment, expand
+from ..rules.container_env import BadConfig, DownwardFacts, Lookup, command_line, environment, expand, named_in
 from ..rules.empty_dirs import in_memory
 from ..rules.host_names import inner_host_name, rewritten
 from ..rules.kubelet_status import Waiting
@@ -161,15 +161,15 @@ def _mounts(
     fixed = {volume["name"] for volume in pod["spec"].get("volumes") or () if has_files(volume)}
     for mount in container.get("volumeMounts") or ():
         source = setting.volumes.get(mount["name"], "")
-        inner = expand(mount.get("subPathExpr") or "", env) or mount.get("subPath") or ""
+        inner = _expanded(mount.get("subPathExpr") or "", env) or mount.get("subPath") or ""
         # What is in memory is mounted for the shim alone, which makes the directories there.
         unseen = mount["name"] in in_memory(pod) and bool(inner)
         if inner:
             _check_inner(inner)
             source = os.path.join(os.path.realpath(source), inner) if unseen else _inside(source, inner)
         read_only = mount["name"] in fixed or bool(mount.get("readOnly"))
-        made.append((source, os.path.normpath(mount["mountPath"]), read_only, unseen))
-    path = container.get("terminationMessagePath") or "/dev/termination-log"
+        made.append((source, _from_root(mount["mountPath"]), read_only, unseen))
+    path = _from_root(container.get("terminationMessagePath") or "/dev/termination-log")
     made.append((str(setting.directory.termination_log(container["name"], attempt)), path, False, False))
     if setting.tier == "plain":
         return made
@@ -179,6 +179,18 @@ def _mounts(
         (source if unseen else os.path.realpath(source), target, read_only, unseen)
         for source, target, read_only, unseen in made
     ]
+
+
+def _from_root(path: str) -> str:
+    """A path in the container, as a kubelet reads it: from the root, and never above it."""
+    return os.path.normpath("/" + path.lstrip("/"))
+
+
+def _expanded(text: str, env: Mapping[str, str]) -> str:
+    unknown = next((name for name in named_in(text) if name not in env), None)
+    if unknown is not None:
+        raise CannotStartContainer(_refused(f'missing value for "{unknown}"'))
+    return expand(text, env)
 
 
 def _check_inner(inner: str) -> None:
@@ -210,7 +222,8 @@ def _in_plain(
 ) -> tuple[list[str], dict[str, str], str]:
     """Names and mount paths replaced where the manifest names them."""
     paths = {target: source for source, target, *_ in mounts}
-    missing = plain_paths.unnamed([mount["mountPath"] for mount in container.get("volumeMounts") or ()], container)
+    places = [_from_root(mount["mountPath"]) for mount in container.get("volumeMounts") or ()]
+    missing = plain_paths.unnamed(places, container)
     if missing:
         raise CannotStartContainer(
             _refused(

@@ -50,6 +50,12 @@ def expand(text: str, known: Mapping[str, str]) -> str:
     return _REFERENCE.sub(replace, text)
 
 
+def named_in(text: str) -> list[str]:
+    """The names that `expand` replaces."""
+    words = (match.group(1) for match in _REFERENCE.finditer(text))
+    return [word[1:-1] for word in words if word.startswith("(")]
+
+
 def environment(
     pod: Object,
     container: Object,

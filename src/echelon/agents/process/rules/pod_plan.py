@@ -94,7 +94,7 @@ def _init_container(pod: Object, container: Object, facts: PodFacts, made: PodPl
         return False
     if latest.code == 0 or initialized:
         return True
-    if pod["spec"].get("restartPolicy") == "Never":
+    if not will_restart(pod, container, latest.code or 0):
         if _no_sidecar_runs(pod, facts, made):
             made.ended = "Failed"
         return False
