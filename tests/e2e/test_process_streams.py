@@ -135,6 +135,8 @@ def test_exec_carries_outputs_input_and_exit_codes(kubectl: Kubectl) -> None:
     command = kubectl.command("exec", "-i", "pair", "-c", "web", "--", "sh", "-c", "tr a-z A-Z; hostname")
     given = subprocess.run(command, input="x" * 100_000, capture_output=True, text=True, timeout=120, check=True)
     assert given.stdout == "X" * 100_000 + "pair\n"
+    words = ("printf", "<%s>", "a", "", "b c")
+    assert kubectl("exec", "pair", "-c", "web", "--", *words) == "<a><><b c>"
     assert "container cat" not in kubectl("exec", "pair", "-c", "cat", "--", "env")
     missing = kubectl.run("exec", "pair", "-c", "web", "--", "no-such-program")
     assert missing.code == 127

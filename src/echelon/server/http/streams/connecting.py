@@ -50,8 +50,8 @@ async def _run(call: Call, pod: Object, socket: WebSocket) -> None:
     terminal, stdin = request.flag("tty"), request.flag("stdin")
     protocol = _agreed(socket, channels.PROTOCOLS)
     if action == "exec":
-        argv = [word for word in request.query.get("command", ()) if word]
-        if not argv:
+        argv = list(request.query.get("command", ()))
+        if not any(argv):
             raise errors.bad_request("you must specify at least one command for the container")
         session = await running.execute(container, argv, terminal=terminal, stdin=stdin)
     else:

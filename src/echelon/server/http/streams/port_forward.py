@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Sequence
+from contextlib import suppress
 
 from ....api.running_pods import Connection, RunningPod
 from .web_socket import Closed, WebSocket
@@ -47,8 +48,9 @@ async def serve(socket: WebSocket, pod: RunningPod, ports: Sequence[int]) -> Non
 
 
 async def _outgoing(socket: WebSocket, channel: int, connection: Connection) -> None:
-    while data := await connection.read():
-        await socket.send(bytes((channel,)) + data)
+    with suppress(OSError):  # a connection that the pod resets has ended
+        while data := await connection.read():
+            await socket.send(bytes((channel,)) + data)
 
 
 async def _incoming(socket: WebSocket, connections: dict[int, Connection]) -> None:
@@ -59,7 +61,8 @@ async def _incoming(socket: WebSocket, connections: dict[int, Connection]) -> No
             return
         connection = connections.get(message[0]) if message else None
         if connection is not None and len(message) > 1:
-            await connection.write(message[1:])
+            with suppress(OSError):
+                await connection.write(message[1:])
 
 
 def refusal(port: int, error: OSError) -> str:

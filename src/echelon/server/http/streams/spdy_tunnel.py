@@ -88,11 +88,17 @@ class Tunnel:
         else:
             await self._carry(stream, connection)
         finally:
-            self._inputs.pop(stream, None)
+            self._forget_input(stream)
         with suppress(Closed):
             await self._socket.send(self._frames.data(stream, b"", is_last=True))
             if error_stream:
                 await self._socket.send(self._frames.data(error_stream, problem.encode(), is_last=True))
+
+    def _forget_input(self, stream: int) -> None:
+        """What the client still sends is nobody's: whoever waits to hand it over must not wait for ever."""
+        queue = self._inputs.pop(stream)
+        while not queue.empty():
+            queue.get_nowait()
 
     async def _carry(self, stream: int, connection: Connection) -> None:
         incoming = asyncio.create_task(self._incoming(stream, connection))
@@ -111,3 +117,7 @@ class Tunnel:
             while (data := await queue.get()) is not None:
                 await connection.write(data)
             connection.end_writing()
+            return
+        # The pod does not read any more, but may still answer; other connections of the client go on.
+        while await queue.get() is not None:
+            pass
