@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from echelon.agents.process.pods import pod_worker
 from echelon.agents.process.pods.pod_sandbox import PodSandbox
 from echelon.agents.process.pods.pod_worker import PodWorker
 from echelon.agents.process.rules.host_names import network_name
@@ -110,6 +112,57 @@ async def test_the_end_of_a_container_is_told_though_its_volume_cannot_be_made_a
             return "running" in the_container(await plane.pod("p"))["state"]
 
         await plane.until(runs_again)
+
+
+async def test_a_pod_on_its_way_out_rests_though_one_of_its_containers_was_to_be_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pod_worker, "_CONFIG_RETRY_SECONDS", 0.1)
+    steps = 0
+    step = PodWorker._sync
+
+    async def counted(worker: PodWorker) -> None:
+        nonlocal steps
+        steps += 1
+        await step(worker)
+
+    async with local_plane(tmp_path / "data", "names") as plane:
+        deaf = "{name: deaf, image: x, command: [sh, -c, 'trap : TERM; echo up; while :; do sleep 0.05; done']}"
+        source = "valueFrom: {configMapKeyRef: {name: nobody, key: a}}"
+        held = f"{{name: held, image: x, command: [ls], env: [{{name: A, {source}}}]}}"
+        await plane.apply(manifest("p", f"{deaf}, {held}"))
+        await plane.waiting("p", "CreateContainerConfigError")
+        await plane.phase("p", "Running")
+        await plane.until(lambda: plane.log("p", "deaf"))
+        await plane.delete("p", grace=600)
+        await plane.told("p", "Killing: Stopping container deaf")
+        await asyncio.sleep(0.2)
+        monkeypatch.setattr(PodWorker, "_sync", counted)
+        await asyncio.sleep(1)
+        taken = steps
+        await plane.delete("p", grace=0)
+        await plane.gone(PODS, "p")
+        assert taken < 20
+
+
+async def test_the_end_of_a_pod_that_failed_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a full disk, for the records of a shim that had to be killed."""
+    end, refused = PodSandbox.end, 0
+
+    async def refuses_once(sandbox: PodSandbox) -> None:
+        nonlocal refused
+        refused += 1
+        if refused == 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        await end(sandbox)
+
+    async with local_plane(tmp_path / "data", "names") as plane:
+        await plane.apply(manifest("p", "{name: c, image: x, command: [sleep, '1000']}"))
+        await plane.phase("p", "Running")
+        monkeypatch.setattr(PodSandbox, "end", refuses_once)
+        await plane.delete("p", grace=1)
+        await plane.gone(PODS, "p")
+        assert refused > 1
 
 
 async def test_a_pod_that_was_replaced_by_one_without_a_node_is_ended(tmp_path: Path) -> None:

@@ -199,6 +199,7 @@ class PodWorker:
         if self._sandbox.lost and await self._sandbox.bury() and self._ending is None:
             self._event("Normal", "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
         self._forget_what_ended()
+        self._begin_the_end_again()
         if is_over(pod):
             await self._after_the_end(pod)
             return
@@ -255,11 +256,24 @@ class PodWorker:
                 self._grace_end = now + float(pod["spec"].get("terminationGracePeriodSeconds", 30))
                 self._event("Normal", "Killing", self._failure[1])
             self._ending = asyncio.create_task(self._end(pod), name="end")
+            self._ending.add_done_callback(lambda _: self._wake.set())
+
+    def _begin_the_end_again(self) -> None:
+        """If it failed, as on a full disk: it is tried again after a while, and the next step begins it."""
+        ending = self._ending
+        if (
+            ending is not None
+            and ending.done()
+            and not ending.cancelled()
+            and (error := ending.exception()) is not None
+        ):
+            self._ending = None
+            raise error
 
     def _set_timer(self, pod: Object, made: PodPlan) -> None:
-        moments = [made.wake_at, deadline(pod) if self._ending is None else None]
-        if self._held_until:
-            moments.append(self._held_until)
+        moments = [made.wake_at]
+        if self._ending is None:  # else nothing is started any more
+            moments += [deadline(pod), self._held_until or None]
         if self._sandbox.is_up and any(has_files(volume) for volume in pod["spec"].get("volumes") or ()):
             self._refresh_at = self._refresh_at or self._services.clock.now() + REFRESH_SECONDS
             moments.append(self._refresh_at)
@@ -491,7 +505,6 @@ class PodWorker:
             if (number := self._sandbox.running_number(name)) is not None:
                 await self._stop(pod, name, number)
         await self._sandbox.end()
-        self._wake.set()
 
     async def _until_starts_are_answered(self) -> None:
         """A container that the shim is about to start has its grace too."""
@@ -505,7 +518,6 @@ class PodWorker:
         if self._ending is not None and not ended and not self._sandbox.attempts.any_running():
             return  # the last status is written when nothing is left of the pod
         if ended:
-            self._ending.result() if self._ending is not None else None
             made = replace(made, ended=self._outcome(pod))
             facts = self._facts()
         failure = self._failure if ended or not self._failure[0] else ("", "")
