@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable
 from functools import partial
@@ -189,6 +190,11 @@ async def test_a_pod_that_is_over_does_not_keep_the_address_of_the_next_one(
             await plane.phase(name, "Running" if name == "second" else "Failed")
         services, address = workers[0]._services, (await plane.pod("second"))["status"]["podIP"]
         assert (await plane.local("first")).address == address
+        with socket.create_server((address, 0)) as listener:
+            port = listener.getsockname()[1]
+            (await (await plane.local("second")).connect(port)).close()
+            with pytest.raises(OSError, match="the pod does not run"):
+                (await (await plane.local("first")).connect(port)).close()
         again = PodSandbox(services, await plane.pod("first"), {}, lambda: None)
         await again.attach()
         again.release()

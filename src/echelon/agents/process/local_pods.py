@@ -12,6 +12,7 @@ for pods that have ended, until their object is deleted.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -144,6 +145,8 @@ class LocalPod:
 
     async def connect(self, port: int) -> socket.socket:
         """A connected, non-blocking socket to a port of the pod; OSError if nothing listens."""
+        if not self.directory.shim_pid():
+            raise OSError(errno.ECONNREFUSED, "the pod does not run")  # and another one may have its address by now
         return await self.network.connect(self.address, port)
 
     # -- use ---------------------------------------------------------------------------------------------------
