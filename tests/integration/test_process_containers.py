@@ -190,6 +190,14 @@ async def test_paths_in_a_container_begin_at_its_root(tmp_path: Path, tier: str)
             assert the_container(ended)["state"]["terminated"]["message"] == "why\n"
 
 
+async def test_nothing_is_mounted_over_the_root(tmp_path: Path) -> None:
+    async with local_plane(tmp_path, "names") as plane:
+        mount = "volumeMounts: [{name: v, mountPath: /..}]"
+        more = "restartPolicy: Never\n  volumes: [{name: v, emptyDir: {}}]"
+        await plane.apply(manifest("p", f"{{name: c, image: x, command: [ls], {mount}}}", more))
+        assert "mountPath / is refused" in (await plane.waiting("p", CONFIG_ERROR))["state"]["waiting"]["message"]
+
+
 async def test_a_sub_path_that_names_an_unknown_variable_is_refused(tmp_path: Path) -> None:
     async with local_plane(tmp_path, "names") as plane:
         mount = "volumeMounts: [{name: v, mountPath: /v, subPathExpr: 'a/$(NOBODY)'}]"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 from pathlib import Path
 
 import pytest
 
+from echelon.agents.process import process_nodes
 from echelon.agents.process.pod_directories import PodDirectory
 from echelon.agents.process.shim.mounts import open_source
 from echelon.api.errors import ApiError
@@ -165,6 +167,36 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
         sockets = [path for path in (tmp_path / "data" / "pods").rglob("*") if path.is_socket()]
         assert sockets
         assert all(stat.S_IMODE(path.stat().st_mode) & 0o077 == 0 for path in sockets)
+
+
+async def test_what_a_claim_holds_stays_while_a_pod_uses_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever deletes the claim of a training that runs does not take its checkpoints away."""
+    monkeypatch.setattr(process_nodes, "VOLUME_SECONDS", 0.1)
+    claim = """
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+"""
+    mount, volume = "{name: p, mountPath: /echelon-p}", "{name: p, persistentVolumeClaim: {claimName: data}}"
+    script = "cd /echelon-p; echo kept > file; echo up; until test -e end; do sleep 0.05; done; cat file"
+    async with local_plane(tmp_path, "names") as plane:
+        await plane.apply(pod("p", script, mount, volume) + claim)
+        await plane.phase("p", "Running")
+        await plane.until(lambda: plane.log("p"))
+        (held,) = (tmp_path / "claims" / "default").iterdir()
+        await plane.verbs.delete(VOLUME_CLAIMS, "data", "default")
+        await plane.gone(VOLUME_CLAIMS, "data")
+        await asyncio.sleep(0.5)
+        assert (held / "file").read_text() == "kept\n"
+        (held / "end").touch()
+        assert await said(plane, "p") == ["up", "kept"]
+
+        async def is_gone() -> bool:
+            return not held.exists()
+
+        await plane.until(is_gone)
 
 
 @pytest.mark.parametrize("tier", ["net", "names"])

@@ -165,6 +165,8 @@ class ProcessNodes:
         )
         self._workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
         self._stopping = False
+        #: Those that pods still use.
+        self._deleted_claims: list[Object] = []
 
     @property
     def tier_described(self) -> str:
@@ -265,6 +267,7 @@ class ProcessNodes:
     async def _watch_volumes(self) -> None:
         while True:
             await asyncio.sleep(VOLUME_SECONDS)
+            self._remove_deleted_claims()
             for worker in [worker for worker, _ in self._workers.values()]:
                 await worker.check_volumes()
 
@@ -300,10 +303,19 @@ class ProcessNodes:
                 self._services.gpus.release(directory.uid)
 
     def _claim_changed(self, claim: Object | None, new: Object | None) -> None:
-        """What a claim held goes with it."""
+        """What a claim held goes with it, once no pod has it mounted any more."""
         if claim is not None and (new is None or meta.uid(new) != meta.uid(claim)):
-            path = self._directory.claim(meta.namespace(claim), meta.name(claim), meta.uid(claim))
-            asyncio.get_running_loop().run_in_executor(None, remove_tree, path)
+            self._deleted_claims.append(claim)
+            self._remove_deleted_claims()
+
+    def _remove_deleted_claims(self) -> None:
+        workers = [worker for worker, _ in self._workers.values()]
+        for claim in list(self._deleted_claims):
+            namespace, name = meta.namespace(claim), meta.name(claim)
+            if not any(worker.uses_claim(namespace, name) for worker in workers):
+                self._deleted_claims.remove(claim)
+                path = self._directory.claim(namespace, name, meta.uid(claim))
+                asyncio.get_running_loop().run_in_executor(None, remove_tree, path)
 
     async def _end_all_pods(self) -> None:
         self._stopping = True

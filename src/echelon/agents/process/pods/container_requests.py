@@ -167,6 +167,8 @@ def _mounts(
         if inner:
             _check_inner(inner)
             source = os.path.join(os.path.realpath(source), inner) if unseen else _inside(source, inner)
+        if _from_root(mount["mountPath"]) == "/":
+            raise CannotStartContainer(_refused("mountPath / is refused: nothing can be mounted over the root"))
         read_only = mount["name"] in fixed or bool(mount.get("readOnly"))
         made.append((source, _from_root(mount["mountPath"]), read_only, unseen))
     path = _from_root(container.get("terminationMessagePath") or "/dev/termination-log")

@@ -114,6 +114,12 @@ class PodWorker:
             self._event("Warning", "Evicted", message)
             self._wake.set()
 
+    def uses_claim(self, namespace: str, name: str) -> bool:
+        """Whether the pod has a claim among its volumes and is not over."""
+        volumes = self._last["spec"].get("volumes") or ()
+        names = [(volume.get("persistentVolumeClaim") or {}).get("claimName") for volume in volumes]
+        return meta.namespace(self._last) == namespace and name in names and not is_over(self._last)
+
     def start(self) -> asyncio.Task[None]:
         return asyncio.create_task(self._run(), name=f"pod-{meta.name(self._last)}")
 
