@@ -142,6 +142,23 @@ def test_exec_carries_outputs_input_and_exit_codes(kubectl: Kubectl) -> None:
     assert missing.code == 127
 
 
+def test_a_program_that_reads_nothing_ends_with_its_client(kubectl: Kubectl) -> None:
+    command = kubectl.command("exec", "-i", "pair", "-c", "web", "--", "sh", "-c", "echo $$; exec sleep 1000")
+    with open("/dev/zero") as much, subprocess.Popen(command, stdin=much, stdout=subprocess.PIPE, text=True) as client:
+        assert client.stdout is not None
+        pid = client.stdout.readline().strip()
+        time.sleep(2)  # until its input is full
+        client.kill()
+    look = ("exec", "pair", "-c", "web", "--", "sh", "-c", f"kill -0 {pid}")
+    until(lambda: kubectl.run(*look).code != 0, "the end of the program")
+
+
+def test_a_program_that_reads_late_gets_all_of_its_input(kubectl: Kubectl) -> None:
+    command = kubectl.command("exec", "-i", "pair", "-c", "web", "--", "sh", "-c", "sleep 12; wc -c")
+    done = subprocess.run(command, input="x" * 3_000_000, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "3000000"), done.stderr
+
+
 def test_exec_on_a_terminal(kubectl: Kubectl) -> None:
     command = " ".join(
         kubectl.command("exec", "-it", "pair", "-c", "web", "--", "sh", "-c", "'tty && stty size && exit 4'")

@@ -17,6 +17,8 @@ from ....api.running_pods import Session
 from .web_socket import Closed, WebSocket
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+#: How often a client is looked for whose input the program does not take: nothing else tells that it is gone.
+_LOOK_SECONDS = 5.0
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 _CHANNELS = {"stdout": _STDOUT, "stderr": _STDERR}
 
@@ -62,13 +64,31 @@ async def _incoming(socket: WebSocket, session: Session) -> None:
             continue
         channel, data = message[0], message[1:]
         if channel == _STDIN and data:
-            await session.write(data)
+            if not await _written(socket, session, data):
+                return
         elif channel == _RESIZE:
             with suppress(msgspec.MsgspecError):
                 size = msgspec.json.decode(data, type=_Size)
                 session.resize(size.Width, size.Height)
         elif channel == _CLOSE and data[:1] == bytes((_STDIN,)):
             await session.close_input()
+
+
+async def _written(socket: WebSocket, session: Session, data: bytes) -> bool:
+    """Give the program its input; False if the client has left while it did not take it.
+
+    What a client sends next is not read meanwhile, so its end is not seen: it is sent an empty message now and then.
+    """
+    writing = asyncio.create_task(session.write(data), name="input")
+    try:
+        while not (await asyncio.wait({writing}, timeout=_LOOK_SECONDS))[0]:
+            await socket.send(bytes((_ERROR,)))
+        writing.result()
+    except Closed:
+        return False
+    finally:
+        writing.cancel()
+    return True
 
 
 def ended(code: int) -> bytes:
