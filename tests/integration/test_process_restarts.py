@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from echelon.agents.process.pods import pod_worker
 from echelon.agents.process.pods.pod_sandbox import PodSandbox
+from echelon.agents.process.shim_lines import ShimLine
 from echelon.api.objects import meta
 from echelon.api.scheme import PODS, Object
+from echelon.api.verbs import Patch, PatchType
 
 from .local_plane import LocalPlane, local_plane, processes_of, the_container
 from .test_process_containers import manifest
@@ -149,3 +153,35 @@ async def test_a_probe_goes_on_after_an_answer_that_makes_no_sense(tmp_path: Pat
             return any(one["ready"] for one in status.get("containerStatuses") or ())
 
         await plane.until(ready)
+
+
+async def test_a_pod_goes_on_though_files_are_scarce_when_its_shim_is_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, refusals = ShimLine.open, [errno.EMFILE, errno.ENFILE]
+
+    async def scarce(*arguments: Any) -> ShimLine:
+        if refusals:
+            raise OSError(refusals.pop(), "too many open files")
+        return await found(*arguments)
+
+    async with local_plane(tmp_path, "names") as plane:
+        await plane.apply(manifest("p", "{name: c, image: x, command: [sleep, '1000']}"))
+        uid = meta.uid(await plane.phase("p", "Running"))
+        running = sorted(processes_of(uid))
+        monkeypatch.setattr(ShimLine, "open", scarce)
+        nodes = plane.plane.process_nodes
+        assert nodes is not None
+        _, work = nodes._workers[uid]
+        work.cancel()
+        await asyncio.wait([work])
+        await plane.verbs.patch(PODS, "p", Patch(PatchType.MERGE, {"metadata": {"labels": {"a": "b"}}}), "default")
+
+        async def attached() -> bool:
+            return uid in nodes._workers and nodes._workers[uid][0]._sandbox.is_up
+
+        await plane.until(attached)
+        assert not refusals
+        assert len(running) > 1
+        assert sorted(processes_of(uid)) == running
+        assert the_container(await plane.pod("p"))["restartCount"] == 0

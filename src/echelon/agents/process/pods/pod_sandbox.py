@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import time
@@ -33,6 +34,9 @@ from ..shim.main import kill_descendants, kill_marked
 from ..shim_lines import ShimLine, start_shim
 from .node_services import NodeServices
 from .termination_messages import termination_message
+
+#: What says nothing about the other side of a connection.
+_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class PodSandbox:
@@ -112,7 +116,10 @@ class PodSandbox:
             self._line.send(**command)
 
     async def attach(self) -> None:
-        """Find what an earlier worker left: a shim that runs, or the records of one that is gone."""
+        """Find what an earlier worker left: a shim that runs, or the records of one that is gone.
+
+        OSError if this cannot be known now: of a shim that runs more must not be lost than the way to it.
+        """
         sandbox = self.directory.read("sandbox.json")
         if sandbox is None:
             return
@@ -121,9 +128,12 @@ class PodSandbox:
             self._services.network.keep(self.uid, self.address)
             self._services.names.keep(self.pod, self.address, self.directory.hosts)
         if self.directory.shim_pid():
-            with contextlib.suppress(OSError):
+            try:
                 await self._connect()
                 return
+            except OSError as error:
+                if error.errno in _SHORTAGES:
+                    raise
         state = self.directory.read("state.json") or {}
         self._take_state(_of_the_past(state) if state.get("stopped") else state)
         self.lost = not state.get("stopped")

@@ -154,11 +154,7 @@ class PodWorker:
     async def _run(self) -> None:
         retry = _FIRST_RETRY_SECONDS
         try:
-            try:
-                await self._sandbox.attach()
-            except OSError as error:
-                log.warning("pod %s: %s", meta.key(self._last), error)
-                self._sandbox.lost = True
+            await self._attach()
             while not self.gone.is_set():
                 await self._wake.wait()
                 self._wake.clear()
@@ -178,6 +174,17 @@ class PodWorker:
                 self._synced.set()
         finally:
             self._let_go()
+
+    async def _attach(self) -> None:
+        """Nothing is decided about a pod before it is known what runs of it."""
+        retry = _FIRST_RETRY_SECONDS
+        while True:
+            try:
+                return await self._sandbox.attach()
+            except OSError as error:
+                log.warning("pod %s: its sandbox cannot be reached now: %s", meta.key(self._last), error)
+            await self._services.clock.sleep(retry)
+            retry = min(retry * 2, _LAST_RETRY_SECONDS)
 
     def _let_go(self) -> None:
         """Leave the pod to itself; its shim goes on."""
