@@ -26,7 +26,7 @@ from echelon.api.verbs import ListOptions, Patch, PatchType, WriteOptions
 from echelon.client.http import HttpVerbs
 from echelon.deploy.checks.findings import examine
 from echelon.deploy.objects.access_rights import access_objects
-from echelon.deploy.options import InstallOptions
+from echelon.deploy.options import InstallOptions, PodOptions
 from echelon.runtime.clocks import RealClock
 from echelon.runtime.install.applying import MANAGER, CannotInstall, NotReady
 from echelon.runtime.install.examining import examine_cluster
@@ -46,9 +46,11 @@ class Installed:
         self.target = target
         self.verbs = verbs
 
-    async def install(self, *, upgrade: bool = False, wait: float | None = None, **options: object) -> str:
+    async def install(
+        self, *, upgrade: bool = False, wait: float | None = None, force: bool = False, **options: object
+    ) -> str:
         said: list[str] = []
-        wishes = Wishes(InstallOptions(**options), controllers=ALL, wait=wait)  # type: ignore[arg-type]
+        wishes = Wishes(InstallOptions(**options), controllers=ALL, wait=wait, force=force)  # type: ignore[arg-type]
         await install(self.target, wishes, said.append, upgrade=upgrade)
         return "\n".join(said)
 
@@ -148,6 +150,26 @@ async def test_fields_of_others_are_named_and_nothing_is_changed(cluster: Instal
         await cluster.verbs.get(SERVICE_ACCOUNTS, "echelon-scheduler", NAMESPACE)
 
 
+async def test_objects_of_others_with_our_names_are_not_adopted(cluster: Installed) -> None:
+    await cluster.verbs.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+    await cluster.verbs.create(SERVICE_ACCOUNTS, {"metadata": {"name": "echelon-scheduler"}}, NAMESPACE)
+    with pytest.raises(
+        CannotInstall,
+        match=r"nothing was changed.*ServiceAccount/echelon-scheduler in echelon-system is not of Echelon: .*--force",
+    ):
+        await cluster.install()
+    assert await cluster.labelled() == []
+    await cluster.install(force=True)
+    assert "ServiceAccount/echelon-scheduler" in await cluster.labelled()
+
+
+async def test_what_a_new_namespace_would_not_take_is_found_before_anything_is_made(cluster: Installed) -> None:
+    pods = PodOptions(node_selector={"pool": "not a label value"})
+    with pytest.raises(CannotInstall, match=r"nothing was changed.*Deployment/echelon-scheduler in .*nodeSelector"):
+        await cluster.install(pods=pods)
+    assert await cluster.labelled() == []
+
+
 async def test_replicas_that_do_not_come_are_told(cluster: Installed) -> None:
     with pytest.raises(
         NotReady,
@@ -175,6 +197,15 @@ async def test_an_older_installation_is_upgraded_and_not_installed_over(cluster:
         await cluster.verbs.patch(DEPLOYMENTS, name, patch, NAMESPACE)
     with pytest.raises(CannotInstall, match="run `echelon upgrade`"):
         await cluster.install()
+
+
+async def test_an_installation_is_as_new_as_its_newest_part(cluster: Installed) -> None:
+    """An upgrade of one part, or one that was interrupted, leaves two versions."""
+    await cluster.install()
+    patch = Patch(PatchType.MERGE, {"metadata": {"labels": {"app.kubernetes.io/version": "99.0.0"}}})
+    await cluster.verbs.patch(DEPLOYMENTS, "echelon-controllers", patch, NAMESPACE)
+    with pytest.raises(CannotInstall, match=r"Echelon 99\.0\.0 is installed .* use the newer command"):
+        await cluster.install(upgrade=True)
 
 
 async def test_doctor_sees_rights_that_were_taken_away_and_nodes_in_the_wrong_place(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def check_version(options: InstallOptions, facts: ClusterFacts, *, upgrade: bool
         if upgrade:
             raise InstallRefused(f"no installation in namespace {options.namespace}: run `echelon install`")
         return
-    if there and _ordered(there) > _ordered(__version__):
+    if there and ordered(there) > ordered(__version__):
         raise InstallRefused(f"Echelon {there} is installed and this is {__version__}: use the newer command")
     if there and there != __version__ and not upgrade:
         raise InstallRefused(f"Echelon {there} is installed and this is {__version__}: run `echelon upgrade`")
@@ -89,7 +89,8 @@ def _keep_image(options: InstallOptions, facts: ClusterFacts, notes: list[str]) 
     return replace(options, image=there)
 
 
-def _ordered(version: str) -> tuple[int, ...]:
+def ordered(version: str) -> tuple[int, ...]:
+    """Newer versions are greater."""
     return tuple(int(part) if part.isdigit() else 0 for part in version.split("."))
 
 

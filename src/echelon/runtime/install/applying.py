@@ -13,6 +13,7 @@ from typing import Literal
 from ...api.custom.defined_kinds import ESTABLISHED
 from ...api.errors import ApiError
 from ...api.objects import meta
+from ...api.objects.vocabulary import INSTALLATION
 from ...api.scheme import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
@@ -27,7 +28,7 @@ from ...deploy.admission.kinds import MUTATING_POLICIES
 from ...deploy.cluster_facts import ClusterFacts
 from ...deploy.objects.installation import resource_of
 from ...deploy.objects.labelled import selector
-from ...deploy.options import InstallOptions
+from ...deploy.options import LEASE_NAMESPACE, InstallOptions
 
 Report = Callable[[str], None]
 Outcome = Literal["created", "changed", "unchanged"]
@@ -62,15 +63,18 @@ class Installer:
             try:
                 if meta.namespace(obj) and meta.namespace(obj) not in facts.namespaces:
                     await self._check_right(obj)
-                else:
+                    await self._check_validity(obj)
+                elif self.force or await self._may_be_ours(obj):
                     await self._apply(obj, dry_run=True)
+                else:
+                    problems[f"{_named(obj)} is not of Echelon: remove it, or --force-conflicts takes it over"] = None
             except ApiError as error:
                 problems[_problem(obj, error)] = None
         if problems:
             raise CannotInstall("nothing was changed, because the server refuses: " + "; ".join(problems))
 
     async def _check_right(self, obj: Object) -> None:
-        """In a namespace that is not there yet nothing can be rehearsed; the right to write there can be asked for."""
+        """In a namespace that is not there yet nothing can be applied; the right to write there can be asked for."""
         resource = resource_of(obj)
         for verb in ("create", "patch"):
             asked = {
@@ -84,6 +88,23 @@ class Installer:
             if not answer["status"]["allowed"]:
                 what = f"you may not {verb} {resource.qualified} in namespace {meta.namespace(obj)}"
                 raise ApiError(403, "Forbidden", what)
+
+    async def _check_validity(self, obj: Object) -> None:
+        """Whether the object is valid shows in another namespace too; what else is said there is about that one."""
+        elsewhere = {**obj, "metadata": {**obj["metadata"], "namespace": LEASE_NAMESPACE}}
+        options = WriteOptions(dry_run=True, field_validation="Strict", field_manager=MANAGER)
+        try:
+            await self.verbs.create(resource_of(obj), elsewhere, LEASE_NAMESPACE, options)
+        except ApiError as error:
+            if error.code == 422:
+                raise
+
+    async def _may_be_ours(self, obj: Object) -> bool:
+        """What others have made under one of our names would go when Echelon goes; kinds stay while they are used."""
+        if resource_of(obj) == CUSTOM_RESOURCE_DEFINITIONS:
+            return True
+        found = await _stored(self.verbs, obj)
+        return found is None or bool(meta.labels(found).get(INSTALLATION))
 
     async def apply_all(self, objects: Sequence[Object]) -> Counter[Outcome]:
         """Make or change each object in turn, and wait for kinds before what needs them."""
@@ -103,12 +124,13 @@ class Installer:
 
     async def _apply(self, obj: Object, *, dry_run: bool = False) -> Outcome:
         resource, name, namespace = resource_of(obj), meta.name(obj), meta.namespace(obj)
-        before = await _version(self.verbs, obj)
+        found = await _stored(self.verbs, obj)
         options = WriteOptions(dry_run=dry_run, field_validation="Strict", field_manager=MANAGER, force=self.force)
         applied = await self.verbs.patch(resource, name, Patch(PatchType.APPLY, obj), namespace, options=options)
-        if not before:
+        if found is None:
             return "created"
-        return "unchanged" if applied["metadata"]["resourceVersion"] == before else "changed"
+        same = applied["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
+        return "unchanged" if same else "changed"
 
     async def _wait_established(self, definitions: Sequence[Object]) -> None:
         deadline = self.clock.now() + _ESTABLISHED_SECONDS
@@ -183,14 +205,13 @@ def _rollout(deployment: Object) -> str:
     return f"{available} of {wanted} pods are available" if available < wanted else ""
 
 
-async def _version(verbs: Verbs, obj: Object) -> str:
+async def _stored(verbs: Verbs, obj: Object) -> Object | None:
     try:
-        found = await verbs.get(resource_of(obj), meta.name(obj), meta.namespace(obj))
+        return await verbs.get(resource_of(obj), meta.name(obj), meta.namespace(obj))
     except ApiError as error:
         if error.code != 404:
             raise
-        return ""
-    return str(found["metadata"]["resourceVersion"])
+        return None
 
 
 def _named(obj: Object) -> str:

@@ -15,6 +15,7 @@ from ...client.http import HttpVerbs
 from ...deploy.cluster_facts import ASKED_VERSIONS, CUSTOM_KINDS, ClusterFacts, Definition
 from ...deploy.objects.labelled import VERSION_LABEL
 from ...deploy.objects.monitoring import SERVICE_MONITORS
+from ...deploy.preflight import ordered
 
 
 async def gather(verbs: HttpVerbs) -> ClusterFacts:
@@ -24,6 +25,8 @@ async def gather(verbs: HttpVerbs) -> ClusterFacts:
     definitions += _without_definition(served, definitions)
     spaces = {meta.name(one): _installation(one) for one in (await verbs.list(NAMESPACES)).items}
     labelled = (await verbs.list(DEPLOYMENTS, options=ListOptions(label_selector=INSTALLATION))).items
+    # The newest part of an installation comes last and tells of all of it.
+    labelled.sort(key=lambda one: ordered(_version(one)))
     return ClusterFacts(
         str(version.get("gitVersion") or ""),
         frozenset(served),
@@ -53,8 +56,12 @@ def _installations(deployments: Iterable[Object], spaces: Mapping[str, str]) -> 
     """Its namespace or its Deployments tell of an installation, the latter of the version; kinds may outlive it."""
     found = {name: "" for name in spaces.values() if name}
     for one in deployments:
-        found[_installation(one)] = meta.labels(one).get(VERSION_LABEL, "")
+        found[_installation(one)] = _version(one)
     return found
+
+
+def _version(deployment: Object) -> str:
+    return meta.labels(deployment).get(VERSION_LABEL, "")
 
 
 def _image(deployment: Object) -> str:
