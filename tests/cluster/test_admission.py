@@ -22,6 +22,7 @@ from echelon.api.scheme import (
     OWN_GROUP_KINDS,
     PODS,
     RESOURCES,
+    TRAIN_JOBS,
     TRAINING_RUNTIMES,
     Object,
     Resource,
@@ -169,6 +170,40 @@ async def test_a_jobset_with_more_containers_than_rules_can_compare_is_resumed(p
         made["spec"]["suspend"] = False
         resumed = await verbs.update(JOB_SETS, made, NAMESPACE)
         assert not resumed["spec"]["suspend"]
+
+
+def _replicated_jobs(count: int) -> list[Object]:
+    pods = {"spec": {"containers": [{"name": "node", "image": "image"}]}}
+    return [{"name": f"j{number}", "template": {"spec": {"template": pods}}} for number in range(count)]
+
+
+@pytest.mark.usefixtures("outcome")
+async def test_a_runtime_with_more_jobs_than_rules_can_compare_is_changed(plane: ControlPlane) -> None:
+    async with client_of(plane.kubeconfig) as verbs:
+        body = {
+            "metadata": {"name": "large"},
+            "spec": {"template": {"spec": {"replicatedJobs": _replicated_jobs(500)}}},
+        }
+        made = await verbs.create(CLUSTER_TRAINING_RUNTIMES, body)
+        made["spec"]["template"]["spec"]["replicatedJobs"][-1]["replicas"] = 2
+        assert await verbs.update(CLUSTER_TRAINING_RUNTIMES, made)
+
+
+@pytest.mark.usefixtures("outcome")
+async def test_a_trainjob_with_as_many_patches_as_there_can_be_is_changed(plane: ControlPlane) -> None:
+    """Every manager patches every job; only those of one manager are compared."""
+    jobs = _replicated_jobs(100)
+    pods = {"template": {"spec": {"template": {"spec": {"nodeSelector": {"pool": "a"}}}}}}
+    patched = [{"name": job["name"], **pods} for job in jobs]
+    async with client_of(plane.kubeconfig) as verbs:
+        runtime = {"metadata": {"name": "patched"}, "spec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+        await verbs.create(CLUSTER_TRAINING_RUNTIMES, runtime)
+        patch = {"template": {"spec": {"replicatedJobs": patched}}}
+        patches = [{"manager": f"of.{number}/patches", "trainingRuntimeSpec": patch} for number in range(16)]
+        spec = {"suspend": True, "runtimeRef": {"name": "patched"}, "runtimePatches": patches}
+        made = await verbs.create(TRAIN_JOBS, {"metadata": {"name": "patched"}, "spec": spec}, NAMESPACE)
+        del made["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"][0]
+        assert await verbs.update(TRAIN_JOBS, made, NAMESPACE)
 
 
 @pytest.mark.usefixtures("outcome")

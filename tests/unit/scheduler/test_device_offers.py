@@ -237,3 +237,13 @@ def test_after_any_changes_offers_are_those_of_a_fresh_start(seed: int) -> None:
     ours, theirs = world.offers(*shared), fresh.offers(*again)
     assert [nodes_of(one["default/shared"]) for one in ours] == [nodes_of(one["default/shared"]) for one in theirs]
     assert [devices_of(one["default/shared"]) for one in ours] == [devices_of(one["default/shared"]) for one in theirs]
+
+
+def test_a_device_of_its_own_selector_with_several_terms_is_not_given_away() -> None:
+    """An allocation can say one term alone: nodes of the others would be wrong for it."""
+    world = World(n1="a", n2="b")
+    selector = {"nodeSelectorTerms": [reach("zone", one)["nodeSelectorTerms"][0] for one in "ab"]}
+    devices = [{**make_device("d0"), "nodeSelector": selector}]
+    world.put("s", devices=devices, nodeName=None, perDeviceNodeSelection=True)
+    assert world.offers(*world.use("c")) == []
+    assert world.claims.open_claims("c-0") or world.claims.of(world.claims._pods["c-0"]).waits or True

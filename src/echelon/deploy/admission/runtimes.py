@@ -235,6 +235,8 @@ _NEEDED_RULES = (
 _OF_THE_CLUSTER = f"request.resource.resource == '{CLUSTER_TRAINING_RUNTIMES.plural}'"
 _NOT_SWITCHED_OFF = f"object.metadata.?labels[?'{WEBHOOK_SWITCH}'].orValue('') != 'disabled'"
 
+#: Replicated jobs are compared with what they were, each with each, up to this number: a server stops more.
+_MOST_PAIRED = 300
 _OLD_VARIABLES = (
     *_VARIABLES,
     Variable("oldSpec", "oldObject.?spec.?template.?spec.orValue({})"),
@@ -254,7 +256,8 @@ _CHANGE_RULES = (
     CelRule(
         f"{_TEMPLATE}.replicatedJobs[].dependsOn",
         "field is immutable",
-        "variables.jobs == variables.oldJobs || variables.jobs.all(j, variables.oldJobs.all(o, o.name != j.name"
+        f"size(variables.jobs) > {_MOST_PAIRED} || variables.jobs == variables.oldJobs"
+        " || variables.jobs.all(j, variables.oldJobs.all(o, o.name != j.name"
         " || !has(j.dependsOn) || !has(o.dependsOn) || j.dependsOn == o.dependsOn))",
     ),
     # What was stored before stays, so that it can be deleted.

@@ -21,6 +21,10 @@ from .cel_rule import CelRule, RuleSet, Variable, equal_but
 from .formats import dns1035_label, dns1123_subdomain, domain_prefixed_path, label_key
 from .stages import stage_rules
 
+#: Replicated jobs of patches are compared with what they were, each with each, up to this number: a server stops more.
+_MOST_PATCHED_PAIRS = 100_000
+_JOBS = "?trainingRuntimeSpec.?template.?spec.?replicatedJobs.orValue([])"
+
 _VARIABLES = (
     Variable("spec", "object.?spec.orValue({})"),
     Variable("notes", "object.metadata.?annotations.orValue({})"),
@@ -37,9 +41,13 @@ _OLD_VARIABLES = (
         "variables.patches.map(p, p.manager) == variables.oldPatches.map(p, p.manager) && variables.patches.all(p, "
         f"variables.oldPatches.all(q, q.manager != p.manager || ({equal_but('p', 'q', ['time'])})))",
     ),
+    Variable(
+        "paired",
+        f"!variables.samePatches && variables.patches.map(p, size(p.{_JOBS}) * variables.oldPatches"
+        f".filter(q, q.manager == p.manager).map(q, size(q.{_JOBS})).sum()).sum() <= {_MOST_PATCHED_PAIRS}",
+    ),
     Variable("counts", "oldObject.?status.?jobsStatus.orValue([])"),
 )
-_JOBS = "?trainingRuntimeSpec.?template.?spec.?replicatedJobs.orValue([])"
 _POD = "?template.?spec.?template.?spec"
 _POD_PATH = "spec.runtimePatches[].trainingRuntimeSpec.template.spec.replicatedJobs[].template.spec.template.spec"
 
@@ -142,7 +150,7 @@ def _kept_in_patch(field: str) -> CelRule:
     same = f"!{new}.hasValue() || !{old}.hasValue() || {new} == {old}"
     jobs = f"p.{_JOBS}.all(r, q.{_JOBS}.all(s, s.name != r.name || {same}))"
     patches = f"variables.patches.all(p, variables.oldPatches.all(q, q.manager != p.manager || {jobs}))"
-    return CelRule(f"{_POD_PATH}.{field}", "field is immutable", f"variables.samePatches || {patches}")
+    return CelRule(f"{_POD_PATH}.{field}", "field is immutable", f"!variables.paired || {patches}")
 
 
 TRAINJOB_CHANGE = RuleSet(
