@@ -99,7 +99,7 @@ def where_usable(node: str, results: Collection[Result]) -> Object | None:
     reaches = dict.fromkeys(device.reach for _, device in results if device.reach is not None)
     joined: Object = {}
     for reach in reaches:
-        # Servers take slices with one term alone.
+        # Servers take slices with one term alone, and devices with more are not used.
         for name, listed in _written(reach.node_selector_terms[0]).items():
             joined.setdefault(name, []).extend(one for one in listed if one not in joined[name])
     return {"nodeSelectorTerms": [joined]} if joined else None

@@ -159,7 +159,7 @@ def _devices_of(spec: ResourceSliceSpec) -> Iterator[Device]:
         if where.node_name or where.node_selector is not None or where.all_nodes:
             number = DeviceId(spec.driver, spec.pool.name, device.name)
             node, skips = where.node_name, spec.skip_node_operations
-            odd = _odd(device) or ("spec.skipNodeOperations" if skips and node else "")
+            odd = _odd(device, where.node_selector) or ("spec.skipNodeOperations" if skips and node else "")
             yield Device(number, node, where.node_selector, device, odd, skips)
 
 
@@ -173,8 +173,11 @@ def _unknown(view: ResourceSliceView) -> Iterator[Device]:
             yield Device(number, where.node_name, where.node_selector, nothing, "spec.pool", unknown=True)
 
 
-def _odd(device: SliceDevice) -> str:
+def _odd(device: SliceDevice, reach: NodeSelector | None) -> str:
     """What a device has that is not supported here."""
+    if reach is not None and len(reach.node_selector_terms) != 1:
+        # Servers take it of a device, not of a slice: no allocation of several devices can say it.
+        return "spec.devices[].nodeSelector.nodeSelectorTerms"
     if device.consumes_counters:
         return "spec.devices[].consumesCounters"
     if device.allow_multiple_allocations:
