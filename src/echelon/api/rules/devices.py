@@ -9,21 +9,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...base.instants import to_time
-from ..errors import FieldError, forbidden_field, immutable, invalid, not_supported, required
+from ..errors import FieldError, duplicate, forbidden_field, immutable, invalid, not_supported, required
 from ..objects import meta
 from ..objects.subtree import items, mapping
 from ..schema import expressions
 from ..scheme import Object
-from . import fields, pod_placement
+from . import device_formats, fields, pod_placement
 from .kind import NOTHING, KindRules
 
 _MODES = ("ExactCount", "All")
 _EFFECTS = ("None", "NoExecute", "NoSchedule")
 _MOST_REQUESTS, _MOST_SELECTORS, _MOST_CONSTRAINTS, _MOST_ALTERNATIVES = 32, 32, 32, 8
 _MOST_CONSUMERS, _MOST_DEVICES, _MOST_RESULTS = 256, 128, 32
+_MOST_CONFIGS, _MOST_FACTS, _MOST_TAINTS = 32, 32, 16
+#: Of slices whose devices have taints, counters or lists of values.
+_MOST_ADVANCED_DEVICES = 64
 _LONGEST_EXPRESSION = 10 * 1024
-_VALUES = ("int", "bool", "string", "version", "ints", "bools", "strings", "versions")
 _PLACES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
+_OPERATORS = ("Equal", "Exists")
 
 
 # -- what is asked for -------------------------------------------------------------------------------------------
@@ -57,6 +60,7 @@ def _claim_spec(path: str, spec: Object) -> list[FieldError]:
     problems += fields.no_more_than(f"{path}.devices.constraints", constraints, _MOST_CONSTRAINTS)
     for index, constraint in enumerate(constraints):
         problems += _constraint(f"{path}.devices.constraints[{index}]", constraint, names)
+    problems += fields.no_more_than(f"{path}.devices.config", items(devices, "config"), _MOST_CONFIGS)
     for index, config in enumerate(items(devices, "config")):
         problems += _named_requests(f"{path}.devices.config[{index}].requests", config.get("requests"), names)
         problems += _configuration(f"{path}.devices.config[{index}]", config)
@@ -97,12 +101,21 @@ def _wanted(path: str, wanted: Object) -> list[FieldError]:
     elif mode not in _MODES:
         problems.append(not_supported(f"{path}.allocationMode", mode, _MODES))
     for index, toleration in enumerate(items(wanted, "tolerations")):
-        here = f"{path}.tolerations[{index}]"
-        if not toleration.get("key") and toleration.get("operator") != "Exists":
-            problems.append(required(f"{here}.operator", "must be Exists when `key` is empty"))
-        if toleration.get("effect"):
-            problems += fields.one_of(f"{here}.effect", toleration["effect"], _EFFECTS)
+        problems += _toleration(f"{path}.tolerations[{index}]", toleration)
     return problems
+
+
+def _toleration(path: str, toleration: Object) -> list[FieldError]:
+    operator, value = toleration.get("operator") or "Equal", toleration.get("value") or ""
+    problems = fields.optional(f"{path}.key", toleration.get("key"), fields.label_key)
+    problems += fields.one_of(f"{path}.operator", operator, _OPERATORS)
+    if operator == "Exists" and value:
+        problems.append(invalid(f"{path}.value", value, "must be empty for operator `Exists`"))
+    elif operator == "Equal":
+        problems += fields.optional(f"{path}.value", value, fields.label_value)
+    return problems + (
+        fields.one_of(f"{path}.effect", toleration["effect"], _EFFECTS) if toleration.get("effect") else []
+    )
 
 
 def _selectors(path: str, selectors: Sequence[Object]) -> list[FieldError]:
@@ -137,26 +150,29 @@ def _constraint(path: str, constraint: Object, names: set[str]) -> list[FieldErr
     elif len(chosen) > 1:
         problems.append(forbidden_field(f"{path}.distinctAttribute", "may not be set beside matchAttribute"))
     for field in chosen:
-        domain, _, name = constraint[field].rpartition("/")
-        if not domain or not name:
-            problems.append(invalid(f"{path}.{field}", constraint[field], "must include a domain"))
+        problems += device_formats.full_attribute_name(f"{path}.{field}", constraint[field])
     return problems
 
 
 def _named_requests(path: str, named: Sequence[str] | None, names: set[str]) -> list[FieldError]:
-    return [
-        invalid(f"{path}[{index}]", name, "must be the name of a request in the claim or the name of a request and a "
-                "subrequest separated by '/'")
-        for index, name in enumerate(named or ())
-        if name not in names
-    ]  # fmt: skip
+    problems: list[FieldError] = []
+    for index, name in enumerate(named or ()):
+        here = f"{path}[{index}]"
+        if name not in names:
+            detail = (
+                "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+            )
+            problems.append(invalid(here, name, detail))
+        if name in (named or ())[:index]:
+            problems.append(duplicate(here, name))
+    return problems
 
 
 def _configuration(path: str, config: Mapping[str, Any]) -> list[FieldError]:
     opaque = config.get("opaque")
     if opaque is None:
         return [required(f"{path}.opaque")]
-    problems = fields.needed(f"{path}.opaque.driver", opaque.get("driver"), fields.long_name)
+    problems = fields.needed(f"{path}.opaque.driver", opaque.get("driver"), device_formats.driver_name)
     return problems + ([] if isinstance(opaque.get("parameters"), dict) else [required(f"{path}.opaque.parameters")])
 
 
@@ -227,6 +243,7 @@ RESOURCE_CLAIM_TEMPLATE = KindRules(default=_default_template, validate_create=_
 
 def _device_class(obj: Object) -> list[FieldError]:
     problems = _selectors("spec.selectors", items(obj, "spec", "selectors"))
+    problems += fields.no_more_than("spec.config", items(obj, "spec", "config"), _MOST_CONFIGS)
     for index, config in enumerate(items(obj, "spec", "config")):
         problems += _configuration(f"spec.config[{index}]", config)
     return problems
@@ -238,30 +255,76 @@ def _device_class_update(new: Object, old: Object) -> list[FieldError]:
 
 def _slice(obj: Object) -> list[FieldError]:
     spec = mapping(obj, "spec")
-    problems = fields.needed("spec.driver", spec.get("driver"), fields.long_name)
-    pool = mapping(spec, "pool")
-    problems += [] if pool.get("name") else [required("spec.pool.name")]
-    if (pool.get("resourceSliceCount") or 0) < 1:
-        count = pool.get("resourceSliceCount") or 0
-        problems.append(invalid("spec.pool.resourceSliceCount", count, "must be greater than zero"))
-    if sum(bool(spec.get(field)) for field in _PLACES) != 1:
-        detail = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
-        problems.append(invalid("spec", spec.get("nodeName"), detail))
-    if spec.get("nodeSelector"):
-        problems += pod_placement.node_selector("spec.nodeSelector", spec["nodeSelector"])
+    problems = fields.needed("spec.driver", spec.get("driver"), device_formats.driver_name)
+    problems += _pool("spec.pool", mapping(spec, "pool")) + _place("spec", spec, _PLACES)
+    terms = mapping(spec, "nodeSelector").get("nodeSelectorTerms") or ()
+    if len(terms) > 1:
+        problems.append(
+            invalid("spec.nodeSelector.nodeSelectorTerms", terms, "must have exactly one node selector term")
+        )
     devices = items(spec, "devices")
-    problems += fields.no_more_than("spec.devices", devices, _MOST_DEVICES)
+    most = _MOST_ADVANCED_DEVICES if any(map(_is_advanced, devices)) else _MOST_DEVICES
+    problems += fields.no_more_than("spec.devices", devices, most)
     problems += fields.unique("spec.devices", devices)
     for index, device in enumerate(devices):
-        problems += _device(f"spec.devices[{index}]", device)
+        here = f"spec.devices[{index}]"
+        problems += _device(here, device)
+        if spec.get("perDeviceNodeSelection"):
+            problems += _place(here, device, _PLACES[:3])
+        elif any(device.get(field) is not None for field in _PLACES[:3]):
+            detail = (
+                "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true"
+            )
+            problems.append(invalid(here, None, f"{detail} in the ResourceSlice spec"))
     return problems
+
+
+def _pool(path: str, pool: Object) -> list[FieldError]:
+    problems = fields.needed(f"{path}.name", pool.get("name"), device_formats.pool_name)
+    count, generation = pool.get("resourceSliceCount") or 0, pool.get("generation") or 0
+    if count < 1:
+        problems.append(invalid(f"{path}.resourceSliceCount", count, "must be greater than zero"))
+    if generation < 0:
+        problems.append(invalid(f"{path}.generation", generation, "must be greater than or equal to zero"))
+    return problems
+
+
+def _place(path: str, holder: Object, choices: Sequence[str]) -> list[FieldError]:
+    """Which nodes have a slice or a device: said in one way."""
+    problems: list[FieldError] = []
+    if sum(bool(holder.get(field)) for field in choices) != 1:
+        detail = f"exactly one of {', '.join(f'`{field}`' for field in choices)} is required"
+        problems.append(invalid(path, holder.get("nodeName"), detail))
+    problems += [
+        invalid(f"{path}.{field}", False, "must be either unset or set to true")
+        for field in choices[2:]
+        if holder.get(field) is False
+    ]
+    problems += fields.optional(f"{path}.nodeName", holder.get("nodeName"), fields.long_name)
+    if holder.get("nodeSelector"):
+        problems += pod_placement.node_selector(f"{path}.nodeSelector", holder["nodeSelector"])
+    return problems
+
+
+def _is_advanced(device: Object) -> bool:
+    lists = ("ints", "bools", "strings", "versions")
+    values = mapping(device, "attributes").values()
+    return bool(device.get("taints") or device.get("consumesCounters")) or any(
+        value.get(field) is not None for value in values for field in lists
+    )
 
 
 def _device(path: str, device: Object) -> list[FieldError]:
     problems = fields.needed(f"{path}.name", device.get("name"), fields.short_name)
-    for name, attribute in mapping(device, "attributes").items():
-        if sum(attribute.get(field) is not None for field in _VALUES) != 1:
-            problems.append(invalid(f"{path}.attributes[{name}]", attribute, "exactly one value must be specified"))
+    attributes, capacity = mapping(device, "attributes"), mapping(device, "capacity")
+    if len(attributes) + len(capacity) > _MOST_FACTS:
+        detail = f"the total number of attributes and capacities must not exceed {_MOST_FACTS}"
+        problems.append(invalid(path, len(attributes) + len(capacity), detail))
+    for field, named in (("attributes", attributes), ("capacity", capacity)):
+        problems += [found for name in named for found in device_formats.attribute_name(f"{path}.{field}", name)]
+    for name, attribute in attributes.items():
+        problems += device_formats.attribute(f"{path}.attributes[{name}]", attribute)
+    problems += fields.no_more_than(f"{path}.taints", items(device, "taints"), _MOST_TAINTS)
     for index, taint in enumerate(items(device, "taints")):
         problems += _taint(f"{path}.taints[{index}]", taint)
     return problems
@@ -301,7 +364,7 @@ def _keep_taint(new: Object, old: Object, now: float) -> None:
 def _taint_rule(obj: Object) -> list[FieldError]:
     spec = mapping(obj, "spec")
     selector = mapping(spec, "deviceSelector")
-    checks = {"driver": fields.long_name, "pool": _pool_name, "device": fields.short_name}
+    checks = {"driver": device_formats.driver_name, "pool": device_formats.pool_name, "device": fields.short_name}
     problems = [
         problem
         for field, check in checks.items()
@@ -309,10 +372,6 @@ def _taint_rule(obj: Object) -> list[FieldError]:
         for problem in fields.needed(f"spec.deviceSelector.{field}", selector[field], check)
     ]
     return problems + _taint("spec.taint", mapping(spec, "taint"))
-
-
-def _pool_name(path: str, value: str) -> list[FieldError]:
-    return [problem for part in value.split("/") for problem in fields.long_name(path, part)]
 
 
 def _taint_rule_update(new: Object, old: Object) -> list[FieldError]:

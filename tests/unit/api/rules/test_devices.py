@@ -9,6 +9,9 @@ import pytest
 
 from echelon.api import rules, scheme
 from echelon.api.scheme import Object, Resource
+from echelon.testing.device_builders import make_device, make_slice
+
+from .device_cases import DeviceCase, device_cases
 
 
 def problems(resource: Resource, body: Object) -> list[str]:
@@ -139,3 +142,20 @@ def test_a_taint_rule_says_since_when_it_has_its_effect() -> None:
         rules.prepare_update(scheme.DEVICE_TAINT_RULES, one, rule, now=60)
     assert same["spec"]["taint"]["timeAdded"] == "1970-01-01T00:00:00Z"
     assert other["spec"]["taint"]["timeAdded"] == "1970-01-01T00:01:00Z"
+
+
+@pytest.mark.parametrize("case", list(device_cases()), ids=lambda case: case.name)
+def test_devices_and_claims_are_taken_and_refused_as_by_a_real_server(case: DeviceCase) -> None:
+    """tests/cluster/test_device_rules.py asks one."""
+    assert (problems(case.resource, case.obj) == []) is case.taken
+
+
+def test_lists_of_values_have_at_least_one_and_no_more_than_64_such_devices_are_in_a_slice() -> None:
+    def told(count: int, values: list[int]) -> list[str]:
+        devices = [make_device(f"d{number}") for number in range(count)]
+        devices[0]["attributes"]["a"] = {"ints": values}
+        return problems(scheme.RESOURCE_SLICES, make_slice("n", devices=devices))
+
+    assert told(64, [1, 2]) == []
+    assert "must not be empty if specified" in told(64, [])[0]
+    assert told(65, [1]) == ["spec.devices: Too many: 65: must have at most 64 items"]
