@@ -64,6 +64,10 @@ def series(name: str, values: str, **labels: str) -> dict[str, str]:
     }
 
 
+#: Labels that an alert has from what it is about.
+_OF_SERIES = {"EchelonObjectsSetAside": {"component": "pods", "kind": "Pod"}}
+
+
 @pytest.mark.parametrize(
     ("alert", "given", "fires"),
     [
@@ -85,8 +89,31 @@ def series(name: str, values: str, **labels: str) -> dict[str, str]:
             ],
             False,
         ),
+        (
+            "EchelonObjectsSetAside",
+            [series("echelon_objects_set_aside_total", "_x35 1x25", component="pods", kind="Pod")],
+            True,
+        ),
+        (
+            "EchelonObjectsSetAside",
+            [series("echelon_objects_set_aside_total", "_x5 1x55", component="pods", kind="Pod")],
+            False,
+        ),
+        (
+            "EchelonObjectsSetAside",
+            [series("echelon_objects_set_aside_total", "1x35 2x25", component="pods", kind="Pod")],
+            True,
+        ),
     ],
-    ids=["down", "up", "a fifth is refused", "a twentieth is refused"],
+    ids=[
+        "down",
+        "up",
+        "a fifth is refused",
+        "a twentieth is refused",
+        "the first object is set aside",
+        "an object was set aside long ago",
+        "another object is set aside",
+    ],
 )
 def test_an_alert_fires_when_what_it_says_is_so(
     tmp_path: Path, alert: str, given: list[dict[str, str]], fires: bool
@@ -94,7 +121,8 @@ def test_an_alert_fires_when_what_it_says_is_so(
     spec = spec_of("PrometheusRule")
     written(tmp_path / "rules.yaml", spec)
     [rule] = [rule for group in spec["groups"] for rule in group["rules"] if rule["alert"] == alert]
-    expected = [{"exp_labels": rule["labels"], "exp_annotations": rule["annotations"]}] if fires else []
+    labels = {**rule["labels"], **_OF_SERIES.get(alert, {})}
+    expected = [{"exp_labels": labels, "exp_annotations": rule["annotations"]}] if fires else []
     test = {
         "rule_files": ["rules.yaml"],
         "evaluation_interval": "1m",

@@ -56,7 +56,11 @@ _ALERTS_OF_ALL: tuple[_AlertRow, ...] = (
         "Replicas run and none of them leads", "The lease of that name in kube-system is held by none of them.",
     ),
     (
-        "EchelonObjectsSetAside", "increase(echelon_objects_set_aside_total[15m]) > 0", "1m", "warning",
+        "EchelonObjectsSetAside",
+        # The first failure brings the series with it, and no increase.
+        "(echelon_objects_set_aside_total unless echelon_objects_set_aside_total offset 15m) > 0"
+        " or increase(echelon_objects_set_aside_total[15m]) > 0",
+        "1m", "warning",
         "An object makes a component fail and is set aside",
         "kubectl get events -A --field-selector reason=SetAside names it; everything else goes on.",
     ),
