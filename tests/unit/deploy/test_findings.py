@@ -188,6 +188,20 @@ def test_a_deployment_that_somebody_has_deleted_is_half_an_installation() -> Non
     assert "echelon install" in one.remedy
 
 
+def test_a_part_that_an_upgrade_has_not_reached_is_a_problem() -> None:
+    parts = (replace(SOUND, version="0.2.0"), replace(CONTROLLING, version="0.1.9"))
+    given = evidence(facts={"installations": {"echelon-system": "0.2.0"}}, programs=parts)
+    (one,) = found(given, "installation")
+    assert one.text == "half an upgrade: Deployment echelon-controllers is of 0.1.9, and the installation of 0.2.0"
+
+
+def test_an_installation_that_is_newer_than_the_command_is_not_upgraded_with_it() -> None:
+    (one,) = found(evidence(facts={"installations": {"echelon-system": "99.0.0"}}), "installation", "note")
+    assert one.remedy == "use the command of 99.0.0"
+    (one,) = found(evidence(facts={"installations": {"echelon-system": "0.0.1"}}), "installation", "note")
+    assert one.remedy == "run `echelon upgrade`"
+
+
 def test_who_may_not_install_is_told_before_trying() -> None:
     nobody = evidence(facts={"installations": {}, "definitions": {}}, programs=(), own_missing=("create namespaces",))
     (one,) = found(nobody, "installation")

@@ -30,6 +30,7 @@ class ProgramState:
     holder: str
     #: The forms of groups that it was installed for; "" if it finds out itself.
     groups: str = ""
+    version: str = ""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from ..cluster_facts import CUSTOM_KINDS, OLDEST_SERVER, OLDEST_WITH_POLICIES
 from ..objects.labelled import full_name
 from ..objects.monitoring import SERVICE_MONITORS
 from ..options import CONTROLLERS
+from ..preflight import ordered
 from .evidence import Evidence
 
 #: A difference that matters to people who compare times; leases do not depend on it.
@@ -134,13 +135,25 @@ def _installation(evidence: Evidence) -> Iterator[Finding]:
         if version != __version__:
             text = f"{version or 'half an installation'} in {namespace}, and this command is {__version__}"
             remedy = "run `echelon upgrade`" if version else "run `echelon install` or `echelon uninstall`"
+            if ordered(version) > ordered(__version__):
+                remedy = f"use the command of {version}"
             yield Finding("note" if version else "problem", "installation", text, remedy)
         else:
             yield Finding("ok", "installation", f"Echelon {version} in namespace {namespace}")
+    yield from _parts(evidence)
+
+
+def _parts(evidence: Evidence) -> Iterator[Finding]:
+    installed = evidence.facts.installations
     for name in evidence.missing_programs:
         text = f"half an installation: Deployment {name} is not there, and what it needs is"
         remedy = "run `echelon install` with the options of the installation"
         yield Finding("problem", "installation", text, remedy)
+    for one in evidence.programs if len(installed) == 1 else ():
+        newest = max(installed.values())
+        if one.version and one.version != newest:
+            text = f"half an upgrade: Deployment {one.name} is of {one.version}, and the installation of {newest}"
+            yield Finding("problem", "installation", text, "run `echelon upgrade` with the options of the installation")
     for one in evidence.programs:
         state = f"{one.available} of {one.wanted} pods of {one.name} are available"
         where = f" -n {min(installed)}" if installed else ""

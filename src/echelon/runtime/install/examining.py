@@ -33,7 +33,7 @@ from ...deploy.checks.evidence import Evidence, MissingRight, ProgramState
 from ...deploy.cluster_facts import ClusterFacts
 from ...deploy.objects.access_rights import Rule, lease_rules, rules_of
 from ...deploy.objects.installation import objects, resource_of
-from ...deploy.objects.labelled import full_name
+from ...deploy.objects.labelled import VERSION_LABEL, full_name
 from ...deploy.objects.programs import configured_levels, policies_left_out, told
 from ...deploy.options import CONTROLLERS, LEASE_NAMESPACE, PARTS, InstallOptions
 from .gathering import gather
@@ -114,7 +114,8 @@ def _state(deployment: Object, roles: Sequence[Object], leaders: dict[str, str])
     lease = next((one for rule in rules for one in rule.get("resourceNames") or ()), "")
     available = (deployment.get("status") or {}).get("availableReplicas", 0)
     groups = "".join(told(deployment, "--groups"))
-    return ProgramState(name, deployment["spec"].get("replicas", 1), available, lease, leaders.get(lease, ""), groups)
+    wanted, version = deployment["spec"].get("replicas", 1), meta.labels(deployment).get(VERSION_LABEL, "")
+    return ProgramState(name, wanted, available, lease, leaders.get(lease, ""), groups, version)
 
 
 # -- rights --------------------------------------------------------------------------------------------
