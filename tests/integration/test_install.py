@@ -17,10 +17,15 @@ from echelon.api.scheme import (
     JOBS,
     LEASES,
     NAMESPACES,
+    NETWORK_POLICIES,
     NODES,
+    REPLICATION_CONTROLLERS,
+    RESOURCE_CLAIM_TEMPLATES,
     RESOURCES,
     ROLES,
     SERVICE_ACCOUNTS,
+    Object,
+    Resource,
 )
 from echelon.api.verbs import ListOptions, Patch, PatchType, WriteOptions
 from echelon.client.http import HttpVerbs
@@ -33,6 +38,7 @@ from echelon.runtime.install.examining import examine_cluster
 from echelon.runtime.install.steps import Kubeconfig, Wishes, install, uninstall
 from echelon.runtime.server_connection import connected
 from echelon.testing.builders import make_node
+from echelon.testing.device_builders import make_claim_spec
 from tests.https_server import running
 
 NAMESPACE = "echelon-system"
@@ -116,6 +122,19 @@ async def test_a_namespace_with_objects_of_others_stays(cluster: Installed) -> N
     said = await cluster.uninstall()
     assert f"kept      Namespace/{NAMESPACE}: ConfigMap/mine in it are not of Echelon" in said
     assert await cluster.verbs.get(CONFIG_MAPS, "mine", NAMESPACE)
+
+
+@pytest.mark.parametrize("kind", [NETWORK_POLICIES, RESOURCE_CLAIM_TEMPLATES, REPLICATION_CONTROLLERS])
+async def test_a_namespace_with_anything_that_others_have_written_stays(cluster: Installed, kind: Resource) -> None:
+    await cluster.install()
+    pods = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    specs: dict[Resource, Object] = {
+        NETWORK_POLICIES: {"podSelector": {}},
+        RESOURCE_CLAIM_TEMPLATES: {"spec": make_claim_spec()},
+        REPLICATION_CONTROLLERS: {"replicas": 0, "selector": {"a": "b"}, "template": pods},
+    }
+    await cluster.verbs.create(kind, {"metadata": {"name": "mine"}, "spec": specs[kind]}, NAMESPACE)
+    assert f"kept      Namespace/{NAMESPACE}: {kind.kind}/mine in it are not of Echelon" in await cluster.uninstall()
 
 
 async def test_a_namespace_with_work_of_others_that_has_no_pods_stays(cluster: Installed) -> None:
