@@ -158,11 +158,11 @@ async def test_a_probe_goes_on_after_an_answer_that_makes_no_sense(tmp_path: Pat
 async def test_a_pod_goes_on_though_files_are_scarce_when_its_shim_is_found_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found, refusals = ShimLine.open, [errno.EMFILE, errno.ENFILE]
+    found, refusals = ShimLine.open, [errno.EMFILE, errno.ENFILE, errno.EAGAIN]
 
     async def scarce(*arguments: Any) -> ShimLine:
         if refusals:
-            raise OSError(refusals.pop(), "too many open files")
+            raise OSError(refusals.pop(0), "not now")
         return await found(*arguments)
 
     async with local_plane(tmp_path, "names") as plane:

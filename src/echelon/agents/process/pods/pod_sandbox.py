@@ -35,8 +35,8 @@ from ..shim_lines import ShimLine, start_shim
 from .node_services import NodeServices
 from .termination_messages import termination_message
 
-#: What says nothing about the other side of a connection.
-_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+#: What does not mean that there is no other side of a connection; the last one: others stand before it already.
+_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EAGAIN)
 
 
 class PodSandbox:
