@@ -113,7 +113,8 @@ def test_the_previous_log_of_a_container_that_waits_is_that_of_its_last_state(ku
         return one["restartCount"] >= 1 and (one["state"].get("waiting") or {}).get("reason") == "CrashLoopBackOff"
 
     until(waits_again, "the second failure")
-    assert kubectl("logs", "looper", "--previous") == kubectl("logs", "looper")
+    # It may be started again between two questions.
+    until(lambda: kubectl("logs", "looper", "--previous") == kubectl("logs", "looper"), "the same log twice")
     assert int(kubectl("logs", "looper")) >= 1
 
 

@@ -124,7 +124,7 @@ def test_a_log_is_followed_over_rotations_to_its_end(tmp_path: Path, rotations: 
         with log.open("a") as file:
             file.write(line(10, "line 10"))
         running = False
-        await asyncio.wait_for(reading, 5)
+        await asyncio.wait_for(reading, 60)
         return b"".join(found).decode()
 
     assert asyncio.run(follow()) == lines(0, 1, *range(2, 2 + rotations), 9, 10)

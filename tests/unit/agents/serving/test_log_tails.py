@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -73,11 +72,12 @@ def test_lines_of_several_pods_and_containers_come_in_order_of_time(pods: Pods) 
         log.close()
 
 
-def test_a_line_waits_until_no_older_one_can_come(pods: Pods) -> None:
+def test_a_line_waits_until_no_older_one_can_come(pods: Pods, monkeypatch: pytest.MonkeyPatch) -> None:
     tails, log = pods.tails(), pods.log("u")
     log.feed("stdout", b"just now\n")
+    monkeypatch.setattr(log_tails, "_SETTLED_SECONDS", 3600.0)
     assert texts(tails, last=False) == []
-    time.sleep(0.06)
+    monkeypatch.setattr(log_tails, "_SETTLED_SECONDS", 0.0)
     assert texts(tails, last=False) == ["just now"]
     log.close()
 
@@ -149,7 +149,7 @@ def test_a_large_log_is_read_in_turns_and_stays_in_order(pods: Pods, monkeypatch
     tails, big, small = pods.tails(), pods.log("u", "big", most_bytes=20_000), pods.log("u", "small")
     for number in range(1_000):
         (small if number % 100 == 0 else big).feed("stdout", f"{number}\n".encode())
-    time.sleep(0.06)
+    monkeypatch.setattr(log_tails, "_SETTLED_SECONDS", 0.0)
     told: list[str] = []
     for _ in range(30):
         told += texts(tails, last=False)
