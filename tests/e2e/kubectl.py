@@ -42,7 +42,7 @@ class Kubectl:
             arguments = (*arguments, "-f", "-")
             given = yaml.safe_dump_all(manifest if isinstance(manifest, list) else [manifest])
         done = subprocess.run(
-            self.command(*arguments), input=given, env=self.environment(), capture_output=True, text=True, timeout=60,
+            self.command(*arguments), input=given, env=self.environment(), capture_output=True, text=True, timeout=120,
             check=False,
         )  # fmt: skip
         return Outcome(done.returncode, done.stdout, done.stderr)

@@ -68,7 +68,9 @@ class UpProcess:
             self.told = "".join(told)
             if "is ready at" in line:
                 return
-            assert time.monotonic() < deadline, self.told
+            if time.monotonic() > deadline:
+                self.kill()
+                raise AssertionError(f"echelon up was not ready in time:\n{self.told}")
         raise AssertionError(f"echelon up ended early:\n{self.told}")
 
     @property
@@ -101,7 +103,7 @@ class UpProcess:
     def _end(self, number: signal.Signals) -> int:
         assert self._process is not None
         self._process.send_signal(number)
-        code = self._process.wait(timeout=20)
+        code = self._process.wait(timeout=120)
         assert self._process.stdout is not None
         self._process.stdout.close()
         return code
