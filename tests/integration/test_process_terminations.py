@@ -222,12 +222,18 @@ async def test_a_shim_that_does_not_answer_holds_up_nobody_who_tells_it_somethin
         attempt, shim = local.attempt("c"), local.directory.shim_pid()
         os.kill(shim, signal.SIGSTOP)
         tell = partial(local.tell_shim, attempt, do="resize", width=80, height=24)
+
+        def give_up(*_: object) -> None:
+            raise TimeoutError("it was held up")
+
+        before = signal.signal(signal.SIGALRM, give_up)
         signal.alarm(60)  # else it would wait for ever
         try:
             with pytest.raises(OSError, match="unavailable"):
                 _repeat(tell, 200)
         finally:
             signal.alarm(0)
+            signal.signal(signal.SIGALRM, before)
             os.kill(shim, signal.SIGCONT)
 
         async def is_told() -> bool:
