@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,19 +28,22 @@ from echelon.api.scheme import (
     Object,
     Resource,
 )
-from echelon.api.verbs import ListOptions, Patch, PatchType, WriteOptions
+from echelon.api.verbs import ListOptions, Patch, PatchType, Verbs, WriteOptions
 from echelon.client.http import HttpVerbs
 from echelon.deploy.checks.findings import examine
 from echelon.deploy.objects.access_rights import access_objects
 from echelon.deploy.options import InstallOptions, PodOptions
 from echelon.runtime.clocks import RealClock
-from echelon.runtime.install.applying import MANAGER, CannotInstall, NotReady
+from echelon.runtime.install.applying import MANAGER, CannotInstall, Installer, NotReady
 from echelon.runtime.install.examining import examine_cluster
+from echelon.runtime.install.gathering import gather
 from echelon.runtime.install.steps import Kubeconfig, Wishes, install, uninstall
 from echelon.runtime.server_connection import connected
 from echelon.testing.builders import make_node
 from echelon.testing.device_builders import make_claim_spec
 from tests.https_server import running
+
+from .altered_api import AlteredApi
 
 NAMESPACE = "echelon-system"
 ALL = ("jobset", "trainjob", "stage-quota", "job-groups")
@@ -187,6 +191,23 @@ async def test_what_a_new_namespace_would_not_take_is_found_before_anything_is_m
     with pytest.raises(CannotInstall, match=r"nothing was changed.*Deployment/echelon-scheduler in .*nodeSelector"):
         await cluster.install(pods=pods)
     assert await cluster.labelled() == []
+
+
+class GuardedApi(AlteredApi):
+    """Takes nothing into kube-system."""
+
+    async def create(self, resource: Resource, obj: Object, namespace: str = "", *rest: Any) -> Object:
+        if namespace == "kube-system":
+            policy = "ValidatingAdmissionPolicy 'guard' with binding 'guard' denied request"
+            raise ApiError(422, "Invalid", f'{resource.qualified} "a" is forbidden: {policy}: nothing of others here')
+        made: Object = await self._verbs.create(resource, obj, namespace, *rest)
+        return made
+
+
+async def test_a_policy_about_another_namespace_does_not_keep_a_new_one_from_being_made(cluster: Installed) -> None:
+    guarded: Verbs = GuardedApi(cluster.verbs)  # type: ignore[assignment]
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a", "namespace": NAMESPACE}}
+    await Installer(guarded, RealClock(), print).rehearse([account], await gather(cluster.verbs))
 
 
 async def test_replicas_that_do_not_come_are_told(cluster: Installed) -> None:
