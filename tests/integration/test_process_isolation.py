@@ -27,6 +27,14 @@ stringData: {token: hidden}
 ---
 """
 
+CLAIM = """
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+"""
+
 
 def pod(name: str, script: str, mounts: str = "", volumes: str = "") -> str:
     """`mounts` and `volumes` are lists in YAML, on one line."""
@@ -75,13 +83,7 @@ async def test_a_pod_does_not_see_the_files_of_other_pods(tmp_path: Path, tier: 
                 "{name: s, mountPath: /echelon-s}, {name: p, mountPath: /echelon-p}",
                 "{name: s, secret: {secretName: keys}}, {name: p, persistentVolumeClaim: {claimName: data}}",
             )
-            + """
----
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {name: data}
-spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
-"""
+            + CLAIM
         )
         await plane.phase("keeper", "Running")
         secrets = _found(tmp_path, "pods/*/volumes/s/token")
@@ -146,19 +148,12 @@ async def test_a_pod_does_not_climb_out_of_its_root(tmp_path: Path, tier: str) -
 
 
 async def test_files_of_pods_and_claims_are_closed_to_other_users(tmp_path: Path) -> None:
-    claim = """
----
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {name: data}
-spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
-"""
     volumes = (
         "{name: s, secret: {secretName: keys, defaultMode: 0600}}, {name: p, persistentVolumeClaim: {claimName: data}}"
     )
     mounts = "{name: s, mountPath: /echelon-s}, {name: p, mountPath: /echelon-p}"
     async with local_plane(tmp_path / "data", "names") as plane:
-        await plane.apply(SECRET + pod("p", "stat -L -c %a /echelon-s/token; sleep 1000", mounts, volumes) + claim)
+        await plane.apply(SECRET + pod("p", "stat -L -c %a /echelon-s/token; sleep 1000", mounts, volumes) + CLAIM)
         await plane.phase("p", "Running")
         assert await plane.until(lambda: plane.log("p")) == ["600"]
         uid = meta.uid(await plane.pod("p"))
@@ -172,17 +167,10 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 async def test_what_a_claim_holds_stays_while_a_pod_uses_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever deletes the claim of a training that runs does not take its checkpoints away."""
     monkeypatch.setattr(process_nodes, "VOLUME_SECONDS", 0.1)
-    claim = """
----
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {name: data}
-spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
-"""
     mount, volume = "{name: p, mountPath: /echelon-p}", "{name: p, persistentVolumeClaim: {claimName: data}}"
     script = "cd /echelon-p; echo kept > file; echo up; until test -e end; do sleep 0.05; done; cat file"
     async with local_plane(tmp_path, "names") as plane:
-        await plane.apply(pod("p", script, mount, volume) + claim)
+        await plane.apply(pod("p", script, mount, volume) + CLAIM)
         await plane.phase("p", "Running")
         await plane.until(lambda: plane.log("p"))
         (held,) = (tmp_path / "claims" / "default").iterdir()
@@ -197,6 +185,19 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
             return not held.exists()
 
         await plane.until(is_gone)
+
+
+async def test_what_a_deleted_claim_holds_goes_with_the_last_pod_when_echelon_stops(tmp_path: Path) -> None:
+    mount, volume = "{name: p, mountPath: /echelon-p}", "{name: p, persistentVolumeClaim: {claimName: data}}"
+    async with local_plane(tmp_path, "names") as plane:
+        await plane.apply(pod("p", "echo kept > /echelon-p/file; echo up; exec sleep 1000", mount, volume) + CLAIM)
+        await plane.phase("p", "Running")
+        await plane.until(lambda: plane.log("p"))
+        (held,) = (tmp_path / "claims" / "default").iterdir()
+        await plane.verbs.delete(VOLUME_CLAIMS, "data", "default")
+        await plane.gone(VOLUME_CLAIMS, "data")
+        assert (held / "file").exists()
+    assert not held.exists()
 
 
 @pytest.mark.parametrize("tier", ["net", "names"])

@@ -217,6 +217,8 @@ class ProcessNodes:
             # Of an Echelon that was killed before, if this one is stopped before it has found them.
             for directory in list(self._directory.pods()):
                 await asyncio.to_thread(_end_shim, directory)
+            for claim in self._deleted_claims:  # nobody would know of them later
+                await asyncio.to_thread(remove_tree, self._held(claim))
             await self._network.end()
             raise
         finally:
@@ -314,8 +316,10 @@ class ProcessNodes:
             namespace, name = meta.namespace(claim), meta.name(claim)
             if not any(worker.uses_claim(namespace, name) for worker in workers):
                 self._deleted_claims.remove(claim)
-                path = self._directory.claim(namespace, name, meta.uid(claim))
-                asyncio.get_running_loop().run_in_executor(None, remove_tree, path)
+                asyncio.get_running_loop().run_in_executor(None, remove_tree, self._held(claim))
+
+    def _held(self, claim: Object) -> Path:
+        return self._directory.claim(meta.namespace(claim), meta.name(claim), meta.uid(claim))
 
     async def _end_all_pods(self) -> None:
         self._stopping = True
