@@ -356,7 +356,7 @@ def test_pods_of_a_run_that_is_killed_end_soon(folder: Path, tier: str) -> None:
     process = start(folder, jobset(folder, STUBBORN), "--logs", "--tier", tier)
     read_until(process, "ready")
     process.kill()
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert leftovers(folder), "shims outlive it"
     deadline = time.monotonic() + 120
     while leftovers(folder):

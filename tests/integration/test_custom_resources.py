@@ -239,7 +239,7 @@ def test_deleting_a_definition_deletes_its_objects_and_ends_its_watches(https: H
     assert gone.json()["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
     until(https, f"{CRDS}/crontabs.stable.example.com", 404)
     until(https, CRONTABS, 404)
-    reader.join(timeout=5)
+    reader.join(timeout=60)
     connection.close()
     assert not reader.is_alive()
     assert seen == ["ADDED", "DELETED"]

@@ -114,10 +114,10 @@ async def test_a_profile_shows_what_the_loop_does_and_one_is_taken_at_a_time() -
 
 async def test_a_profile_ends_with_the_program() -> None:
     async with served() as url:
-        profile = asyncio.create_task(get(f"{url}/debug/profile?seconds=8"))
+        profile = asyncio.create_task(get(f"{url}/debug/profile?seconds=60"))
         await asyncio.sleep(0.3)
         begun = time.monotonic()
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 30
     status, text = await profile
     assert (status, "run_forever" in text) == (200, True)
 

@@ -55,7 +55,7 @@ def config(name: str) -> Object:
 async def used(pipeline: Pipeline, name: str = "q", **expected: str) -> Object:
     """The status of a quota, once `used` is as expected."""
     wanted = {key.replace("__", "/").replace("_", "."): amount for key, amount in expected.items()}
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while True:
             found: Object = (await pipeline.get(scheme.RESOURCE_QUOTAS, name, NS)).get("status") or {}
             if found.get("used") == wanted:

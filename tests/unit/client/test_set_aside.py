@@ -143,7 +143,7 @@ async def test_an_event_on_the_object_tells_of_it(caplog: pytest.LogCaptureFixtu
     await caches.wait_synced()
     container = {"name": "c", "image": "i"}
     await pipeline.create(PODS, {"metadata": {"name": "p"}, "spec": {"containers": [container]}}, "default")
-    async with asyncio.timeout(5), aclosing(pipeline.watch(EVENTS, "default")) as events:
+    async with asyncio.timeout(60), aclosing(pipeline.watch(EVENTS, "default")) as events:
         event = (await anext(events)).object
     running.cancel()
     assert (event["reason"], event["type"], event["involvedObject"]["name"]) == ("SetAside", "Warning", "p")
