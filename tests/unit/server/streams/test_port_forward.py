@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from echelon.api.running_pods import RunningPod
 from echelon.server.http.streams import port_forward
 from echelon.server.http.streams.spdy_frames import Frames
@@ -102,6 +104,19 @@ def test_a_connection_that_a_pod_closes_unread_holds_up_no_other_one() -> None:
             await answered(client, Frames.ping(7))
 
     asyncio.run(forward())
+
+
+def test_a_stream_that_is_opened_twice_is_reset_and_the_first_one_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    async def forward() -> None:
+        peer, pod = Peer(), Pod()
+        async with tunnel(pod) as client:
+            client.send(opened(peer, 1, "0") + opened(peer, 1, "0"))
+            await answered(client, Frames.reset(3))
+            pod.answers.put_nowait(b"answer")
+            await answered(client, Frames.data(3, b"answer"))
+
+    asyncio.run(forward())
+    assert caplog.text == ""
 
 
 def test_a_pod_that_refuses_more_input_may_still_answer() -> None:

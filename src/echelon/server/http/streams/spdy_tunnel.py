@@ -66,7 +66,8 @@ class Tunnel:
     async def _open(self, stream: int, kind: str, headers: object) -> None:
         assert isinstance(headers, dict)
         request, port = headers.get("requestid", ""), headers.get("port", "")
-        if kind not in ("error", "data") or not port.isdigit() or len(self._inputs) >= _MOST_STREAMS:
+        is_new = stream not in self._inputs and len(self._inputs) < _MOST_STREAMS
+        if kind not in ("error", "data") or not port.isdigit() or not is_new:
             await self._socket.send(self._frames.reset(stream))
             return
         await self._socket.send(self._frames.reply(stream))
