@@ -22,8 +22,8 @@ _PART = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
 _SEMANTIC = re.compile(
     rf"(0|[1-9]\d*)(\.(0|[1-9]\d*)){{2}}(-{_PART}(\.{_PART})*)?(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?", re.ASCII
 )
-_LISTS = ("ints", "bools", "strings", "versions")
-_VALUES = ("int", "bool", "string", "version", *_LISTS)
+LISTS = ("ints", "bools", "strings", "versions")
+_VALUES = ("int", "bool", "string", "version", *LISTS)
 
 
 def driver_name(path: str, value: str) -> list[FieldError]:
@@ -67,12 +67,12 @@ def attribute(path: str, value: Mapping[str, Any]) -> list[FieldError]:
     if len(given) != 1:
         return [invalid(path, dict(value), "exactly one value must be specified")]
     (field,) = given
-    here, listed = f"{path}.{field}", value[field] if field in _LISTS else [value[field]]
+    here, listed = f"{path}.{field}", value[field] if field in LISTS else [value[field]]
     if not listed:
         return [invalid(here, listed, "must not be empty if specified")]
     problems: list[FieldError] = []
     for index, one in enumerate(listed):
-        at = f"{here}[{index}]" if field in _LISTS else here
+        at = f"{here}[{index}]" if field in LISTS else here
         if field in ("version", "versions") and not _SEMANTIC.fullmatch(one):
             problems.append(invalid(at, one, "must be a string compatible with semver.org spec 2.0.0"))
         if isinstance(one, str) and len(one.encode()) > _LONGEST_VALUE:

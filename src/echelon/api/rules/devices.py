@@ -307,10 +307,9 @@ def _place(path: str, holder: Object, choices: Sequence[str]) -> list[FieldError
 
 
 def _is_advanced(device: Object) -> bool:
-    lists = ("ints", "bools", "strings", "versions")
     values = mapping(device, "attributes").values()
     return bool(device.get("taints") or device.get("consumesCounters")) or any(
-        value.get(field) is not None for value in values for field in lists
+        value.get(field) is not None for value in values for field in device_formats.LISTS
     )
 
 
