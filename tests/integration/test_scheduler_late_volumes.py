@@ -10,6 +10,7 @@ from echelon.api.scheme import (
     CSI_DRIVERS,
     CSI_NODES,
     CSI_STORAGE_CAPACITIES,
+    NODES,
     PODS,
     VOLUME_CLAIMS,
     VOLUMES,
@@ -231,3 +232,74 @@ async def test_a_volume_that_pods_on_a_node_share_counts_once(world: SchedulerPl
     await world.settle()
     assert await world.nodes("more") == ["n0"]
     assert consistent(world)
+
+
+@in_virtual_time
+async def test_a_pod_that_shares_a_claim_waits_with_the_first_until_the_claim_is_bound(world: SchedulerPlane) -> None:
+    await world.create(provisioned(), *(make_node(f"n{n}", cpu=8) for n in range(2)))
+    await world.create(wanting("c", storage_class="made"), make_pod("p0", volumes=using("c")))
+    await world.settle(5)
+    await world.create(make_pod("p1", volumes=using("c")))
+    await world.settle(5)
+    claim = await world.verbs.get(VOLUME_CLAIMS, "c", "default")
+    (node,) = {meta.annotations(claim)[SELECTED]}
+    assert await world.nodes("p0", "p1") == ["", ""], "no volume was made yet, and perhaps none ever is on this node"
+    assert consistent(world)
+    async with volume_controller(world):
+        await world.settle(5)
+        assert await world.nodes("p0", "p1") == [node, node]
+        assert consistent(world)
+
+
+@in_virtual_time
+async def test_pods_that_share_a_claim_that_cannot_be_bound_go_on_together(world: SchedulerPlane) -> None:
+    await world.create(provisioned(), *(make_node(f"n{n}", cpu=8) for n in range(2)))
+    await world.create(wanting("c", storage_class="made"), make_pod("p0", volumes=using("c")))
+    await world.settle(5)
+    await world.create(make_pod("p1", volumes=using("c")))
+    await world.settle(5)
+    await world.patch(VOLUME_CLAIMS, "c", {"metadata": {"annotations": {SELECTED: None}}})
+    await world.settle(5)
+    assert await world.nodes("p0", "p1") == ["", ""]
+    assert consistent(world)
+    async with volume_controller(world):
+        await world.settle(120)
+        claim = await world.verbs.get(VOLUME_CLAIMS, "c", "default")
+        node = meta.annotations(claim)[SELECTED]
+        assert await world.nodes("p0", "p1") == [node, node]
+        assert consistent(world)
+
+
+@in_virtual_time
+async def test_a_volume_that_is_lost_while_it_is_bound_is_not_waited_for(world: SchedulerPlane) -> None:
+    """Nobody binds claims; the volume is deleted, or given to another claim, after it was set aside."""
+    await world.create(make_class("local", LATE), *(make_node(f"n{n}", cpu=8) for n in range(3)))
+    await world.create(local("a", "n0"), wanting("c"), make_pod("p", volumes=using("c")))
+    await world.settle(5)
+    assert (await world.verbs.get(VOLUMES, "a"))["spec"]["claimRef"]["name"] == "c"
+    await world.patch(VOLUMES, "a", {"spec": {"claimRef": None}})
+    await world.patch(VOLUMES, "a", {"spec": {"claimRef": {"namespace": "default", "name": "d", "uid": "other"}}})
+    await world.create(local("b", "n1"))
+    await world.settle(30)
+    assert (await world.verbs.get(VOLUMES, "b"))["spec"]["claimRef"]["name"] == "c"
+    await world.verbs.delete(VOLUMES, "b")
+    await world.create(local("d", "n2"))
+    async with volume_controller(world):
+        await world.settle(60)
+        assert await world.nodes("p") == ["n2"]
+        assert consistent(world)
+
+
+@in_virtual_time
+async def test_a_pod_is_not_bound_to_a_node_that_went_while_its_volume_was_bound(world: SchedulerPlane) -> None:
+    await world.create(make_class("local", LATE), make_node("n0", cpu=8), make_node("n1", cpu=8))
+    await world.create(local("a", "n0"), wanting("c"), make_pod("p", volumes=using("c")))
+    await world.settle(5)
+    await world.verbs.delete(NODES, "n0")
+    await world.settle(5)
+    assert (await world.verbs.get(VOLUMES, "a"))["spec"].get("claimRef") is None
+    await world.create(local("b", "n1"))
+    async with volume_controller(world):
+        await world.settle(60)
+        assert await world.nodes("p") == ["n1"]
+        assert consistent(world)

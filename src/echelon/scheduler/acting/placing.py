@@ -80,12 +80,12 @@ class Placing:
             binding.groups |= verdict.groups
         placed = [members[number] for number in verdict.assignment]
         uses = self._devices.uses(verdict.assignment)
-        choices = self._volumes.choices(verdict.assignment)
+        volumes = self._volumes.plan(verdict.assignment)
         devices = [use.allotment for use in uses if use.allotment is not None]
-        self._translator.assume(verdict.assignment, devices, choices)
+        self._translator.assume(verdict.assignment, devices, volumes.chosen)
 
         def bind(members: Collection[Member]) -> None:
-            self._volumes.prepare(members, choices, self._bind, self._answered)
+            self._volumes.prepare(members, volumes, self._bind, self._answered)
 
         self._devices.prepare(placed, uses, bind, self._answered)
         self._states.queue.succeeded(state.root.id)

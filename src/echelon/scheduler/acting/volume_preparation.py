@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 
 from ..intake.group_tree import Member
 from ..intake.translate import Translator
 from ..reporting.volume_writes import VolumeWriter
 from ..volumes.late_binding import VolumeChoice
+
+
+@dataclass(frozen=True, slots=True)
+class VolumePlan:
+    """The claims of pods with places that are not bound yet."""
+
+    chosen: tuple[VolumeChoice, ...] = ()
+    #: Those that are being bound for other pods already.
+    awaited: tuple[VolumeChoice, ...] = ()
 
 
 class VolumePreparation:
@@ -17,20 +27,22 @@ class VolumePreparation:
         self._translator = translator
         self._writer = writer
 
-    def choices(self, assignment: Mapping[int, str]) -> list[VolumeChoice]:
+    def plan(self, assignment: Mapping[int, str]) -> VolumePlan:
         """How the claims of members with these places get volumes; the decision has made sure that they can."""
         members, view = self._translator.members, self._translator.view
         if not self._translator.volumes.in_use:
-            return []
+            return VolumePlan()
         places = {members[number].uid: view.node(node) for number, node in assignment.items()}
         found = self._translator.volumes.plan({uid: node for uid, node in places.items() if node is not None})
         assert not isinstance(found, str), f"{found} lacks a volume that was decided on"
-        return found
+        late = self._translator.volumes.late
+        chosen = tuple(one for one in found if not late.is_under_way(one))
+        return VolumePlan(chosen, tuple(one for one in found if late.is_under_way(one)))
 
     def prepare(
         self,
         members: Collection[Member],
-        choices: Collection[VolumeChoice],
+        plan: VolumePlan,
         bind: Callable[[Collection[Member]], None],
         refused: Callable[[Member, str], None],
     ) -> None:
@@ -40,11 +52,11 @@ class VolumePreparation:
             if not trouble:
                 bind(members)
                 return
-            self._translator.give_up_volumes([one.claim.key for one in choices], members)
+            self._translator.give_up_volumes([one.claim.key for one in plan.chosen], members)
             for member in members:
                 refused(member, trouble)
 
-        if choices:
-            self._writer.prepare(choices, done)
+        if plan.chosen or plan.awaited:
+            self._writer.prepare(plan.chosen, plan.awaited, done)
         else:
             bind(members)

@@ -4,7 +4,8 @@
     volume to be made the claim names the selected node               ┴─► the volume controller or provisioner binds it
                                                                           └─► all bound: done("")   else: taken back
 
-Claims are looked at every second until all are bound, for ten minutes at most.
+Claims are looked at every second until all are bound, for ten minutes at most, and no longer than their nodes and
+volumes are there.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from functools import partial
 from ...api.errors import ApiError, said
 from ...api.objects import meta
 from ...api.objects.subtree import mapping
-from ...api.scheme import VOLUME_CLAIMS, VOLUMES, Object, Resource
+from ...api.scheme import NODES, VOLUME_CLAIMS, VOLUMES, Object, Resource
 from ...api.verbs import Patch, PatchType, Verbs
-from ...api.views.storage_views import ClaimView
+from ...api.views.storage_views import ClaimView, VolumeView
 from ...base.clock import Clock
 from ...client.informer import Caches
 from ..volumes.late_binding import SELECTED_NODE, VolumeChoice
@@ -49,20 +50,29 @@ class VolumeWriter:
         self._verbs = verbs
         self._caches = caches
         self._claims = caches.views(ClaimView)
+        self._volumes = caches.views(VolumeView)
+        self._nodes = caches.of(NODES)
         self._clock = clock
         self._submit = submit
         self._later = later
         self._retried = retried
+        #: Claims whose first write is not answered.
+        self._unwritten: set[str] = set()
 
-    def prepare(self, choices: Collection[VolumeChoice], done: Callable[[str], None]) -> None:
-        """Have all claims bound, or none; `done` is called with what went wrong, "" if nothing did."""
+    def prepare(
+        self, choices: Collection[VolumeChoice], awaited: Collection[VolumeChoice], done: Callable[[str], None]
+    ) -> None:
+        """Have all claims bound, or none; `done` is called with what went wrong, "" if nothing did.
+
+        Those that are `awaited` are being bound for somebody else.
+        """
         left, troubles, deadline = len(choices), list[str](), self._clock.now() + _BIND_SECONDS
 
         def end() -> None:
-            if troubles:
+            if troubles and choices:
                 self._give_back(choices, lambda: done(troubles[0]))
             else:
-                done("")
+                done(troubles[0] if troubles else "")
 
         async def write(one: VolumeChoice) -> None:
             nonlocal left
@@ -73,12 +83,14 @@ class VolumeWriter:
                 if not isinstance(error, (ApiError, OSError)):
                     log.exception("writing PersistentVolumeClaim %s", one.claim.key)
                 troubles.append(f"PersistentVolumeClaim {one.claim.key}: {said(error)}")
+            self._unwritten.discard(one.claim.key)
             left -= 1
             if not left:
                 await look()
 
         async def look() -> None:
-            waiting = [] if troubles else [one for one in choices if not self._is_bound(one, troubles)]
+            everything = () if troubles else (*choices, *awaited)
+            waiting = [one for one in everything if not self._is_bound(one, troubles)]
             if waiting and not troubles and self._clock.now() >= deadline:
                 troubles.append(f"PersistentVolumeClaim {waiting[0].claim.key} was not bound for {_BIND_SECONDS:g} s")
             if waiting and not troubles:
@@ -86,21 +98,40 @@ class VolumeWriter:
             else:
                 end()
 
+        self._unwritten.update(one.claim.key for one in choices)
         for one in choices:
             self._submit(lambda one=one: write(one))  # type: ignore[misc]
+        if not choices:
+            self._submit(look)
 
     def _is_bound(self, one: VolumeChoice, troubles: list[str]) -> bool:
         claim = self._claims.get(one.claim.key)
         if claim is None or claim.uid != one.claim.uid:
             troubles.append(f"PersistentVolumeClaim {one.claim.key} is gone")
             return False
+        if self._nodes.get(one.node) is None:
+            troubles.append(f"PersistentVolumeClaim {one.claim.key}: node {one.node} is gone")
+            return False
         if claim.spec.volume_name and _BOUND in claim.annotations:
             if one.volume is not None and claim.spec.volume_name != one.volume.name:
                 troubles.append(f"PersistentVolumeClaim {claim.key} was bound to another volume")
             return True
-        if one.volume is None and claim.annotations.get(SELECTED_NODE) != one.node:
-            troubles.append(f"PersistentVolumeClaim {claim.key}: no volume could be made for node {one.node}")
+        if claim.key not in self._unwritten:
+            troubles += self._lost(one, claim)
         return False
+
+    def _lost(self, one: VolumeChoice, claim: ClaimView) -> list[str]:
+        """Why a claim that is not bound will not be bound as was written."""
+        if one.volume is None:
+            lost = claim.annotations.get(SELECTED_NODE) != one.node
+            return [f"PersistentVolumeClaim {claim.key}: no volume could be made for node {one.node}"] if lost else []
+        volume = self._volumes.get(one.volume.name)
+        if volume is None or volume.deleting or volume.uid != one.volume.uid:
+            return [f"PersistentVolumeClaim {claim.key}: PersistentVolume {one.volume.name} is gone"]
+        reference = volume.spec.claim_ref
+        if reference is None or reference.uid != claim.uid:
+            return [f"PersistentVolumeClaim {claim.key}: PersistentVolume {volume.name} is no longer set aside for it"]
+        return []
 
     async def _write(self, one: VolumeChoice) -> None:
         claim = one.claim

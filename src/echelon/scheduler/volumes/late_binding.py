@@ -271,6 +271,10 @@ class LateBinding:
         """Drivers of which some node limits the volumes that it attaches."""
         return frozenset(self._limiting)
 
+    def is_under_way(self, choice: VolumeChoice) -> bool:
+        """Whether a claim is being bound so already."""
+        return self._chosen.get(choice.claim.key) is choice
+
     @property
     def under_way(self) -> list[VolumeChoice]:
         return list(self._chosen.values())
@@ -357,7 +361,8 @@ class LateBinding:
     def choose(self, wanted: Sequence[tuple[ClaimView, str, Mapping[str, str]]]) -> dict[str, VolumeChoice] | str:
         """Volumes for unbound claims, each with the node of its pod and the labels of that; or the node that lacks one.
 
-        Large claims go first, so that a small one does not take the only volume that is large enough.
+        Large claims go first, so that a small one does not take the only volume that is large enough.  What was chosen
+        before and is not bound yet is among them.
         """
         found: dict[str, VolumeChoice] = {}
         taken: set[str] = set()
@@ -366,6 +371,7 @@ class LateBinding:
             if known is not None:
                 if not reached(known.reach, node, labels):
                     return node
+                found[claim.key] = known
                 continue
             choice = self._choose_one(claim, node, labels, taken)
             if choice is None:
