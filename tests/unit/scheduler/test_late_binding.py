@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from echelon.api.views.storage_views import ClaimView, StorageCapacityView, StorageClassView, VolumeView
+from echelon.api.views.storage_views import (
+    ClaimView,
+    CsiDriverView,
+    StorageCapacityView,
+    StorageClassView,
+    VolumeView,
+)
 from echelon.engine import NodeTerm, Requirement
 from echelon.scheduler.volumes.late_binding import LateBinding, VolumeChoice
 from echelon.scheduler.volumes.reach_index import FreeVolumes, NodeLabels, Terms, either, reached
@@ -221,3 +227,32 @@ def test_a_volume_that_was_set_aside_and_is_unfit_is_not_taken(odd: dict[str, An
     assert chosen(late, wanted) == (None if storage_class == "local" else "")
     late.put_volume(volume("own", storageClassName=storage_class, claimRef=reference), None)
     assert chosen(late, wanted) == "own"
+
+
+@pytest.mark.parametrize(
+    ("topology", "allowed", "nodes"),
+    [
+        ({"matchLabels": {HOST: "n1"}}, [("z1",)], ["n1"]),
+        ({"matchLabels": {HOST: "n1"}}, [("z0",)], []),
+        ({}, [("z1",)], ["n1", "n4", "n7"]),
+        (None, [("z1",)], []),
+        (None, [], []),
+        ({"matchLabels": {HOST: "n1"}}, [()], []),
+        ({"matchLabels": {HOST: "n1"}}, [(), ("z1",)], ["n1"]),
+    ],
+)
+def test_a_volume_is_made_where_the_class_allows_it_and_capacity_is_left(
+    topology: dict[str, Any] | None, allowed: list[tuple[str, ...]], nodes: list[str]
+) -> None:
+    """Capacity without a topology is reached by no node, and a term that allows nothing allows no node."""
+    late = binding()
+    terms = [
+        {"matchLabelExpressions": [{"key": ZONE, "values": list(values)}] if values else []} for values in allowed
+    ]
+    made = {"metadata": {"name": "made"}, "provisioner": "d.example.org", "allowedTopologies": terms}
+    late.put_class("made", StorageClassView(made))
+    late.put_driver("d.example.org", CsiDriverView({"spec": {"storageCapacity": True}}))
+    told = {"storageClassName": "made", "capacity": "9Gi"} | ({} if topology is None else {"nodeTopology": topology})
+    late.put_capacity("k", StorageCapacityView(told))
+    reach = late.asked(claim("c", storage_class="made")).reach
+    assert [name for name, labels in NODES.items() if reached(reach, name, labels)] == nodes

@@ -354,7 +354,10 @@ class LateBinding:
         enough = tuple(capacity_term(one) for one in left if suffices(one, wish.size))
         if allowed is None:
             return enough
-        return tuple(NodeTerm((*one.labels, *other.labels)) for one in allowed for other in enough)
+        # A term without labels is about no node, and stays so beside others.
+        return tuple(
+            NodeTerm((*one.labels, *other.labels)) for one in allowed for other in enough if one.labels and other.labels
+        )
 
     # -- choosing --------------------------------------------------------------------------------------
 
