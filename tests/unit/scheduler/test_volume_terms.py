@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from echelon.api.views.pod_views import PodView
-from echelon.api.views.storage_views import ClaimView, VolumeView
+from echelon.api.views.storage_views import ClaimView, CsiNodeView, StorageClassView, VolumeView
 from echelon.engine import NodeTerm, Requirement
 from echelon.scheduler.intake.volume_terms import NOTHING, Volumes
 from echelon.testing.builders import make_pod
@@ -117,3 +117,36 @@ def test_nodes_that_went_leave_nothing_behind() -> None:
         known.place("p", f"n{number}")
     known.leave(pod)
     assert not known._on_node
+
+
+@pytest.mark.parametrize(
+    ("source", "driver"),
+    [
+        ({"csi": {"driver": "d.example.org", "volumeHandle": "v"}}, "d.example.org"),
+        ({"awsElasticBlockStore": {"volumeID": "v"}}, "ebs.csi.aws.com"),
+        ({"gcePersistentDisk": {"pdName": "v"}}, "pd.csi.storage.gke.io"),
+        ({"azureDisk": {"diskName": "v", "diskURI": "v"}}, "disk.csi.azure.com"),
+        ({"cinder": {"volumeID": "v"}}, "cinder.csi.openstack.org"),
+        ({"vsphereVolume": {"volumePath": "v"}}, "csi.vsphere.vmware.com"),
+    ],
+)
+def test_a_volume_of_a_former_plugin_counts_for_the_driver_that_attaches_it(
+    source: dict[str, Any], driver: str
+) -> None:
+    known = volumes(bound("a", "v"), VolumeView({"metadata": {"name": "v"}, "spec": source}))
+    assert known.of(claiming_pod("p", "a")).requests == ()
+    known.on_csi_node(None, limiting(driver))
+    assert known.of(claiming_pod("p", "a")).requests == ((f"attachable volumes of {driver}", 1),)
+
+
+def test_a_volume_that_a_former_plugin_is_to_make_counts_for_the_driver_that_makes_it() -> None:
+    known = volumes(claim("a", spec={"storageClassName": "gp2"}))
+    made = {"provisioner": "kubernetes.io/aws-ebs", "volumeBindingMode": "WaitForFirstConsumer"}
+    known.on_class(None, StorageClassView({"metadata": {"name": "gp2"}, **made}))
+    known.on_csi_node(None, limiting("ebs.csi.aws.com"))
+    assert known.of(claiming_pod("p", "a")).requests == (("attachable volumes of ebs.csi.aws.com", 1),)
+
+
+def limiting(driver: str) -> CsiNodeView:
+    drivers = [{"name": driver, "nodeID": "n", "allocatable": {"count": 3}}]
+    return CsiNodeView({"metadata": {"name": "n"}, "spec": {"drivers": drivers}})

@@ -31,7 +31,7 @@ from ...api.views.storage_views import (
 )
 from ...engine import EVERYWHERE, LARGEST, Node, NodeTerm, Peers, PodTerm, Requirement, Shape
 from ..volumes.late_binding import ATTACHED, LateBinding, VolumeChoice
-from ..volumes.volume_facts import class_of
+from ..volumes.volume_facts import class_of, driver_of
 from .pod_shape import node_terms
 
 V = TypeVar("V", ClaimView, VolumeView, StorageClassView, CsiDriverView, CsiNodeView, StorageCapacityView)
@@ -133,7 +133,7 @@ class Volumes:
         """What the volume of a claim takes from what its node can attach."""
         if _is_bound(claim):
             volume = self._volumes.get(claim.spec.volume_name)
-            return self.late.attached(volume.spec.csi.driver) if volume is not None and volume.spec.csi else ()
+            return self.late.attached(driver_of(volume)) if volume is not None else ()
         return tuple(one for one in self.late.asked(claim).requests if one[0].startswith(ATTACHED))
 
     # ---- changes; each returns the uids of the pods that may ask for something else now

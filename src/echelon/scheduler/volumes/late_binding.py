@@ -31,6 +31,8 @@ from .volume_facts import (
     VolumeWish,
     capacity_term,
     class_of,
+    driver_behind,
+    driver_of,
     is_for,
     size_of,
     suffices,
@@ -286,12 +288,11 @@ class LateBinding:
         chosen = self._chosen.get(claim.key)
         driver = self._provisioner(class_of(claim))
         if chosen is not None:
-            volume = chosen.volume
-            of = (volume.spec.csi.driver if volume.spec.csi else "") if volume is not None else driver
+            of = driver_of(chosen.volume) if chosen.volume is not None else driver_behind(driver)
             return LateAsked(chosen.reach, self.attached(of))
         selected = claim.annotations.get(SELECTED_NODE, "")
         if selected and driver:
-            return LateAsked(_on(selected), self.attached(driver))
+            return LateAsked(_on(selected), self.attached(driver_behind(driver)))
         if not driver and self._is_counted(claim):
             # The amounts of nodes say where it can be.
             return LateAsked(None, ((wish_of(claim).name, 1),))
@@ -299,7 +300,7 @@ class LateBinding:
         found = [reach for _, reach in own] if own else self._free_for(wish_of(claim)).reaches()
         if driver:
             found = [self._makes(claim, wish_of(claim)), *found]
-        return LateAsked(either(found), self.attached(driver))
+        return LateAsked(either(found), self.attached(driver_behind(driver)))
 
     def attached(self, driver: str) -> tuple[tuple[str, int], ...]:
         """What a volume of a driver takes from its node, if nodes limit that."""

@@ -15,6 +15,16 @@ from ...engine import NodeTerm, Requirement
 _CLASS = "volume.beta.kubernetes.io/storage-class"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 _FILES = "Filesystem"
+#: Plugins that were part of Kubernetes: the field of a volume, and the CSI driver that attaches and makes it now.
+_FORMER_PLUGINS = {
+    "kubernetes.io/aws-ebs": ("awsElasticBlockStore", "ebs.csi.aws.com"),
+    "kubernetes.io/gce-pd": ("gcePersistentDisk", "pd.csi.storage.gke.io"),
+    "kubernetes.io/azure-disk": ("azureDisk", "disk.csi.azure.com"),
+    "kubernetes.io/azure-file": ("azureFile", "file.csi.azure.com"),
+    "kubernetes.io/cinder": ("cinder", "cinder.csi.openstack.org"),
+    "kubernetes.io/vsphere-volume": ("vsphereVolume", "csi.vsphere.vmware.com"),
+    "kubernetes.io/portworx-volume": ("portworxVolume", "pxd.portworx.com"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +84,19 @@ def wish_of(claim: ClaimView) -> VolumeWish:
         LabelSelector.from_object(claim.spec.selector or {}),
         spec.volume_attributes_class_name,
     )
+
+
+def driver_of(volume: VolumeView) -> str:
+    """The CSI driver that attaches a volume, "" if none does."""
+    if volume.spec.csi is not None:
+        return volume.spec.csi.driver
+    spec = volume.obj.get("spec") or {}
+    return next((driver for source, driver in _FORMER_PLUGINS.values() if spec.get(source) is not None), "")
+
+
+def driver_behind(provisioner: str) -> str:
+    """The CSI driver that attaches what a provisioner makes."""
+    return _FORMER_PLUGINS[provisioner][1] if provisioner in _FORMER_PLUGINS else provisioner
 
 
 def size_of(amounts: Mapping[str, Any]) -> int:
