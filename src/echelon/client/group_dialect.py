@@ -99,8 +99,11 @@ class GroupDialect(Verbs):
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
         if resource in self._forms.of:
             return await self._at_home(resource, name, namespace, lambda held: self._get(held, name, namespace))
-        found = await self._verbs.get(resource, name, namespace)
-        return unlabelled_jobset(found) if self._labels and resource is JOB_SETS else found
+        return self._read(resource, await self._verbs.get(resource, name, namespace))
+
+    def _read(self, resource: Resource, obj: Object) -> Object:
+        """An object that is no group, as all code knows it."""
+        return unlabelled_jobset(obj) if self._labels and resource is JOB_SETS else obj
 
     async def _get(self, held: Resource, name: str, namespace: str) -> Object:
         return await self._came(held, await self._verbs.get(held, name, namespace))
@@ -214,7 +217,7 @@ class GroupDialect(Verbs):
         held = self._forms.of.get(resource)
         sent = self._outgoing(resource, obj)
         if held is None:
-            return await self._verbs.create(resource, sent, namespace, options)
+            return self._read(resource, await self._verbs.create(resource, sent, namespace, options))
         target = held[0]
         if target in _OWN_KINDS:
             sent = to_own(await self._with_priority(resource, sent))
@@ -233,7 +236,7 @@ class GroupDialect(Verbs):
     ) -> Object:
         sent = self._outgoing(resource, obj)
         if resource not in self._forms.of:
-            return await self._verbs.update(resource, sent, namespace, subresource, options)
+            return self._read(resource, await self._verbs.update(resource, sent, namespace, subresource, options))
 
         async def send(held: Resource) -> Object:
             form = to_own(sent) if held in _OWN_KINDS else sent
@@ -255,8 +258,7 @@ class GroupDialect(Verbs):
             changed = self._outgoing(resource, body)
             patch = patch if changed is body else Patch(patch.type, changed)
         if resource not in self._forms.of:
-            found = await self._verbs.patch(resource, name, patch, namespace, subresource, options)
-            return unlabelled_jobset(found) if self._labels and resource is JOB_SETS else found
+            return self._read(resource, await self._verbs.patch(resource, name, patch, namespace, subresource, options))
 
         async def send(held: Resource) -> Object:
             if held in _OWN_KINDS and patch.type is PatchType.STRATEGIC:

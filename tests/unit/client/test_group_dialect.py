@@ -12,6 +12,7 @@ import pytest
 from echelon.api.errors import ApiError
 from echelon.api.group_kinds import forms
 from echelon.api.scheme import (
+    JOB_SETS,
     OWN_GROUP_KINDS,
     OWN_POD_GROUPS,
     POD_GROUPS,
@@ -52,6 +53,11 @@ class Server:
         self, resource: Resource, obj: Object, namespace: str = "", options: WriteOptions = WriteOptions()
     ) -> Object:
         assert obj.get("apiVersion", resource.api_version) == resource.api_version
+        return self.put(resource, obj)
+
+    async def update(
+        self, resource: Resource, obj: Object, namespace: str = "", subresource: Any = "", options: Any = None
+    ) -> Object:
         return self.put(resource, obj)
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
@@ -315,3 +321,17 @@ async def test_what_went_while_nobody_watched_is_forgotten_when_all_is_listed_an
     assert len(verbs._own[OWN_POD_GROUPS]) == 2, "a list of a namespace says nothing about the others"
     await verbs.list(POD_GROUPS)
     assert list(verbs._own[OWN_POD_GROUPS]) == ["scheduling.echelon.dev-stays"]
+
+
+async def test_answers_to_writes_of_a_jobset_read_like_the_jobset_itself() -> None:
+    """Else a cache that takes in the answer has it in another form than what the watch brings."""
+    pod = {"spec": {"schedulingGroup": {"podGroupName": "g"}, "containers": [{"name": "c", "image": "i"}]}}
+    jobs = [{"name": "a", "template": {"spec": {"template": pod}}}]
+    jobset = {"metadata": {"name": "j", "namespace": "default"}, "spec": {"replicatedJobs": jobs}}
+    server = Server()
+    client = dialect(server, "own")
+    made = await client.create(JOB_SETS, jobset, "default")
+    assert made == await client.get(JOB_SETS, "j", "default")
+    assert made["spec"] == jobset["spec"]
+    changed = await client.update(JOB_SETS, made, "default")
+    assert changed == await client.get(JOB_SETS, "j", "default")
