@@ -10,6 +10,7 @@ from echelon.api.views.pod_views import PodView
 from echelon.api.views.storage_views import ClaimView, CsiNodeView, StorageClassView, VolumeView
 from echelon.engine import NodeTerm, Requirement
 from echelon.scheduler.intake.volume_terms import NOTHING, Volumes
+from echelon.scheduler.volumes.reach_index import reached
 from echelon.testing.builders import make_pod
 
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
@@ -150,3 +151,48 @@ def test_a_volume_that_a_former_plugin_is_to_make_counts_for_the_driver_that_mak
 def limiting(driver: str) -> CsiNodeView:
     drivers = [{"name": driver, "nodeID": "n", "allocatable": {"count": 3}}]
     return CsiNodeView({"metadata": {"name": "n"}, "spec": {"drivers": drivers}})
+
+
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+OLD_ZONE, OLD_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
+
+
+@pytest.mark.parametrize(
+    ("labels", "affinity", "nodes"),
+    [
+        ({}, (), ["a", "b", "old-a", "old-b", "bare"]),
+        ({ZONE: "a"}, (), ["a", "bare"]),
+        ({ZONE: "a__b"}, (), ["a", "b", "bare"]),
+        ({OLD_ZONE: "a"}, (), ["a", "old-a", "bare"]),
+        ({OLD_ZONE: "a", OLD_REGION: "r"}, (), ["a", "old-a", "bare"]),
+        ({ZONE: "a", REGION: "s"}, (), ["bare"]),
+        ({ZONE: "a", REGION: ""}, (), ["a", "bare"]),
+        ({ZONE: "a"}, ("a", "b"), ["a"]),
+        ({ZONE: "a"}, ("b",), []),
+    ],
+)
+def test_a_bound_volume_is_reached_in_the_zones_that_its_labels_name(
+    labels: dict[str, str], affinity: tuple[str, ...], nodes: list[str]
+) -> None:
+    """As kube-scheduler reads them: nodes without any such label are taken for the only zone that there is."""
+    there = {
+        "a": {ZONE: "a", REGION: "r"},
+        "b": {ZONE: "b", REGION: "r"},
+        "old-a": {OLD_ZONE: "a", OLD_REGION: "r"},
+        "old-b": {OLD_ZONE: "b", OLD_REGION: "r"},
+        "bare": {},
+    }
+    terms = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]} for zone in affinity]
+    spec = {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}} if terms else {}
+    known = volumes(bound("a", "v"), VolumeView({"metadata": {"name": "v", "labels": labels}, "spec": spec}))
+    reach = known.of(claiming_pod("p", "a")).reach
+    assert [name for name, own in there.items() if all(reached(one, name, own) for one in reach)] == nodes
+
+
+def test_labels_that_say_no_more_than_the_affinity_add_nothing() -> None:
+    spec = {"nodeAffinity": {"required": {"nodeSelectorTerms": [
+        {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["a"]}]}
+    ]}}}  # fmt: skip
+    known = volumes(bound("a", "v"), VolumeView({"metadata": {"name": "v", "labels": {ZONE: "a"}}, "spec": spec}))
+    (reach,) = known.of(claiming_pod("p", "a")).reach
+    assert reach == (NodeTerm((Requirement(ZONE, "In", ("a",)),)),)

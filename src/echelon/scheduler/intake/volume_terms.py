@@ -32,6 +32,7 @@ from ...api.views.storage_views import (
 from ...engine import EVERYWHERE, LARGEST, Node, NodeTerm, Peers, PodTerm, Requirement, Shape
 from ..volumes.late_binding import ATTACHED, LateBinding, VolumeChoice
 from ..volumes.volume_facts import class_of, driver_of
+from ..volumes.zone_labels import within_zones
 from .pod_shape import node_terms
 
 V = TypeVar("V", ClaimView, VolumeView, StorageClassView, CsiDriverView, CsiNodeView, StorageCapacityView)
@@ -437,6 +438,8 @@ def _current(old: V | None, new: V | None) -> V:
 def _reach(volume: VolumeView) -> tuple[tuple[NodeTerm, ...] | None, list[str]]:
     """The nodes a volume can be reached from; None for all."""
     selector = volume.spec.node_affinity.required
-    if selector is None:
-        return None, []
-    return node_terms(selector, f"PersistentVolume {volume.name} spec.nodeAffinity.required")
+    terms: tuple[NodeTerm, ...] | None = None
+    odd: list[str] = []
+    if selector is not None:
+        terms, odd = node_terms(selector, f"PersistentVolume {volume.name} spec.nodeAffinity.required")
+    return within_zones(terms, volume.labels), odd
