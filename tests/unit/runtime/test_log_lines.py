@@ -41,6 +41,25 @@ def test_what_others_have_written_makes_no_line_of_its_own() -> None:
     assert line.endswith(r'reason="denied\n2027-01-15T08:00:00Z INFO lease: released" quoted="a \"b\"" tab="a\tb"')
 
 
+@pytest.mark.parametrize("odd", ["\x1b[2K\x1b[1A", "\x0b", "\x85", "\u2028", "\x00", "\r"])
+def test_a_message_moves_no_cursor_and_has_no_other_line_ends(odd: str) -> None:
+    line = TextLines().format(record(args=(f"denied{odd}é 中",)))
+    assert line.isprintable()
+    assert line.endswith("é 中")
+
+
+def test_the_text_of_an_error_makes_no_line_that_looks_like_a_record() -> None:
+    forged = "2027-01-15T08:00:00Z INFO lease: released"
+    try:
+        raise ValueError(f"denied\n{forged}\x1b[2K")
+    except ValueError as error:
+        made = record(exc_info=(ValueError, error, error.__traceback__))
+    first, *others = TextLines().format(made).splitlines()
+    assert first.endswith("placed all")
+    assert f"  {forged}\\x1b[2K" in others
+    assert all(line.startswith("  ") and line.isprintable() for line in others)
+
+
 def test_a_json_line_is_one_object() -> None:
     assert json.loads(JsonLines().format(record(fields={"name": "g", "members": 4}))) == {
         "time": "2027-01-15T08:00:00.250000Z", "level": "info", "logger": "scheduler.decisions",

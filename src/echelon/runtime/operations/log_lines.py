@@ -37,10 +37,11 @@ class TextLines(logging.Formatter):
         name = record.name.removeprefix(_PREFIX)
         fields = "".join(f" {key}={_plain(value)}" for key, value in _fields(record).items())
         # What a server or a user has written may have line ends; a record is one line, so that none can be forged.
-        message = record.getMessage().replace("\r", "\\r").replace("\n", "\\n")
+        message = _printable(record.getMessage())
         line = f"{to_micro_time(record.created)} {record.levelname} {name}: {message}{fields}"
-        trouble = _exception(self, record)
-        return f"{line}\n{trouble}" if trouble else line
+        # For the same reason nothing of a traceback stands at the start of a line.
+        trouble = [f"  {_printable(one)}" for one in _exception(self, record).split("\n") if one]
+        return "\n".join((line, *trouble))
 
 
 class JsonLines(logging.Formatter):
@@ -66,6 +67,13 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
 
 def _exception(formatter: logging.Formatter, record: logging.LogRecord) -> str:
     return formatter.formatException(record.exc_info) if record.exc_info else ""
+
+
+def _printable(text: str) -> str:
+    """Without what ends a line or moves a cursor: such characters as they are written in Python."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def _plain(value: object) -> str:
