@@ -303,3 +303,19 @@ async def test_a_pod_is_not_bound_to_a_node_that_went_while_its_volume_was_bound
         await world.settle(60)
         assert await world.nodes("p") == ["n1"]
         assert consistent(world)
+
+
+@in_virtual_time
+async def test_volumes_of_pods_that_went_are_given_back_unless_others_of_the_gang_remain(world: SchedulerPlane) -> None:
+    await world.create(provisioned(), make_class("local", LATE), make_node("n0", cpu=8), make_pod_group("g", gang=2))
+    await world.create(local("a", "n0"), wanting("c0"), wanting("c1", storage_class="made"))
+    await world.create(*(make_pod(f"p{n}", group="g", volumes=using(f"c{n}")) for n in range(2)))
+    await world.settle(5)
+    await world.delete(PODS, "p0", grace=0)
+    await world.settle(5)
+    assert SELECTED in meta.annotations(await world.verbs.get(VOLUME_CLAIMS, "c1", "default"))
+    await world.delete(PODS, "p1", grace=0)
+    await world.settle(5)
+    assert SELECTED not in meta.annotations(await world.verbs.get(VOLUME_CLAIMS, "c1", "default"))
+    assert (await world.verbs.get(VOLUMES, "a"))["spec"].get("claimRef") is None
+    assert consistent(world)

@@ -48,6 +48,9 @@ class VolumePreparation:
     ) -> None:
         """Have these claims bound, then `bind` the members; or `refused` for each, with nothing left behind."""
 
+        def wanted() -> bool:
+            return any(member.id in self._translator.members for member in members)
+
         def done(trouble: str) -> None:
             if not trouble:
                 bind(members)
@@ -57,6 +60,6 @@ class VolumePreparation:
                 refused(member, trouble)
 
         if plan.chosen or plan.awaited:
-            self._writer.prepare(plan.chosen, plan.awaited, done)
+            self._writer.prepare(plan.chosen, plan.awaited, wanted, done)
         else:
             bind(members)

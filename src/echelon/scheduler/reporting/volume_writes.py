@@ -4,7 +4,7 @@
     volume to be made the claim names the selected node               ┴─► the volume controller or provisioner binds it
                                                                           └─► all bound: done("")   else: taken back
 
-Claims are looked at every second until all are bound, for ten minutes at most, and no longer than their nodes and
+Claims are looked at every second until all are bound, for ten minutes at most, and no longer than their pods, nodes and
 volumes are there.
 """
 
@@ -60,11 +60,15 @@ class VolumeWriter:
         self._unwritten: set[str] = set()
 
     def prepare(
-        self, choices: Collection[VolumeChoice], awaited: Collection[VolumeChoice], done: Callable[[str], None]
+        self,
+        choices: Collection[VolumeChoice],
+        awaited: Collection[VolumeChoice],
+        wanted: Callable[[], bool],
+        done: Callable[[str], None],
     ) -> None:
         """Have all claims bound, or none; `done` is called with what went wrong, "" if nothing did.
 
-        Those that are `awaited` are being bound for somebody else.
+        Those that are `awaited` are being bound for somebody else.  What is no longer `wanted` is given back.
         """
         left, troubles, deadline = len(choices), list[str](), self._clock.now() + _BIND_SECONDS
 
@@ -89,6 +93,8 @@ class VolumeWriter:
                 await look()
 
         async def look() -> None:
+            if not wanted():
+                troubles.append("its pods are gone")
             everything = () if troubles else (*choices, *awaited)
             waiting = [one for one in everything if not self._is_bound(one, troubles)]
             if waiting and not troubles and self._clock.now() >= deadline:
