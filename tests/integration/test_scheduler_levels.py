@@ -253,3 +253,28 @@ async def test_a_node_in_the_wrong_place_gets_an_event_and_is_counted(world: Sch
     assert f'echelon_scheduler_topology_contradictions{{key="{RACK}"}} 1.0' in page
     assert f'echelon_scheduler_topology_level{{key="{RACK}",source="node labels"}} 2.0' in page
     assert BLOCK not in page
+
+
+@in_virtual_time
+async def test_nodes_like_others_that_lack_a_label_or_are_in_the_wrong_place_are_counted_and_told(
+    world: SchedulerPlane,
+) -> None:
+    await world.create(*(make_node(f"n{n}", zone=f"z{n // 4}", rack=f"r{n // 2}") for n in range(8)))
+    await world.create(make_node("bare"), make_node("odd", zone="z1", rack="r0"))
+    await world.settle()
+    await world.create(
+        make_node("bare-2"), make_node("odd-2", zone="z1", rack="r0"), make_node("a", zone="z0", rack="r0")
+    )
+    await world.settle(20)
+    assert world.scheduler is not None
+    page = generate_latest(world.scheduler.metrics.registry).decode()
+    assert f'echelon_scheduler_topology_unlabelled_nodes{{key="{RACK}"}} 2.0' in page
+    text = f"{RACK}=r0 is in 2 domains of {ZONE} (z0: a, n0, n1; z1: odd, odd-2)"
+    assert ("TopologyContradiction", text) in await world.events("odd")
+    told = len(await world.events("odd"))
+    await world.create(make_node("b", zone="z0", rack="r0"))
+    await world.delete(NODES, "bare-2")
+    await world.settle(20)
+    page = generate_latest(world.scheduler.metrics.registry).decode()
+    assert f'echelon_scheduler_topology_unlabelled_nodes{{key="{RACK}"}} 1.0' in page
+    assert len(await world.events("odd")) == told, "the same nodes are in the wrong place as before"

@@ -385,7 +385,7 @@ class Scheduler:
         """Look for Topology objects from time to time, and report on levels some seconds after they changed."""
         read_at = self._clock.now()
         while True:
-            if self._levels_unreported:
+            if self._levels_unreported or (self._level_watch.moved and self._topology_report.names_nodes):
                 self._levels_unreported = False
                 self._topology_report.chosen(self._level_watch.levels())
             await self._clock.sleep(_SECONDS_BETWEEN_TOPOLOGY_REPORTS)

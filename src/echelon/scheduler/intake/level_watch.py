@@ -37,6 +37,8 @@ class LevelWatch:
         self._alike: Counter[tuple[str, ...]] = Counter()
         #: Whether levels have to be chosen anew.
         self.changed = True
+        #: Whether nodes came, went or got other labels since `levels` was asked for.
+        self.moved = False
 
     @property
     def is_configured(self) -> bool:
@@ -60,6 +62,7 @@ class LevelWatch:
 
     def levels(self) -> Levels:
         """The same with where they came from, and the names of nodes that contradict them."""
+        self.moved = False
         nodes = [LabelledNode(node.name, node.labels) for node in self._nodes.all()]
         return choose_levels(nodes, self._configured, self._objects)
 
@@ -72,6 +75,7 @@ class LevelWatch:
     def _on_node(self, old: NodeView | None, new: NodeView | None) -> None:
         if old is not None and new is not None and old.labels == new.labels:
             return
+        self.moved = True
         if old is not None:
             gone = topology_labels(old.labels, self._keys)
             self._alike[gone] -= 1

@@ -31,7 +31,7 @@ _MOST_EVENTS = 10
 
 
 class TopologyReport:
-    """Reports levels once per change."""
+    """Reports levels once per change, and nodes in the wrong place whenever they are others."""
 
     def __init__(self, recorder: Recorder, caches: Caches, registry: CollectorRegistry) -> None:
         self._recorder = recorder
@@ -43,12 +43,17 @@ class TopologyReport:
         before, self._levels = self._levels, levels
         if before is None or (before.keys, before.source) != (levels.keys, levels.source):
             log.info("topology levels from %s: %s", levels.source, " > ".join(levels.keys))
-        known = set(before.contradictions) if before is not None else set()
-        fresh = [one for one in levels.contradictions if one not in known]
+        known = set(map(_told, before.contradictions)) if before is not None else set()
+        fresh = [one for one in levels.contradictions if _told(one) not in known]
         for one in fresh:
             log.warning("topology: %s", one)
         for one in fresh[:_MOST_EVENTS]:
             self._tell_node(one)
+
+    @property
+    def names_nodes(self) -> bool:
+        """Whether some nodes lack a label or are in the wrong place: more of the same kind may come."""
+        return self._levels is not None and bool(self._levels.contradictions or self._levels.unlabelled)
 
     def _tell_node(self, one: Contradiction | Reversal) -> None:
         """An event on the first node that is not where most nodes of its domain are."""
@@ -72,3 +77,8 @@ class TopologyReport:
             for key, value in found.items():
                 gauge.add_metric(key, value)
             yield gauge
+
+
+def _told(one: Contradiction | Reversal) -> tuple[object, ...]:
+    """What makes it worth another word: not the nodes that are where they belong."""
+    return one.narrow, one.wide, one.value if isinstance(one, Contradiction) else one.example, one.odd_nodes
