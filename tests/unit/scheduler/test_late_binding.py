@@ -246,9 +246,7 @@ def test_a_volume_is_made_where_the_class_allows_it_and_capacity_is_left(
 ) -> None:
     """Capacity without a topology is reached by no node, and a term that allows nothing allows no node."""
     late = binding()
-    terms = [
-        {"matchLabelExpressions": [{"key": ZONE, "values": list(values)}] if values else []} for values in allowed
-    ]
+    terms = [{"matchLabelExpressions": [{"key": ZONE, "values": list(values)}] if values else []} for values in allowed]
     made = {"metadata": {"name": "made"}, "provisioner": "d.example.org", "allowedTopologies": terms}
     late.put_class("made", StorageClassView(made))
     late.put_driver("d.example.org", CsiDriverView({"spec": {"storageCapacity": True}}))
