@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
 from collections.abc import Callable
 from typing import Any
 
@@ -14,9 +13,9 @@ from ..local_pods import LocalPod
 from ..rules import probe_state
 from ..rules.attempts import Attempt
 from ..rules.probe_state import FIELDS, ProbeHealth, ProbeKind, ProbeState
+from . import http_probe
 
 _MOST_OUTPUT = 10 * 1024
-_MOST_BODY = 10 * 1024
 
 
 class HandlerFailed(Exception):
@@ -30,7 +29,7 @@ async def run_handler(pod: LocalPod, container: Object, handler: Object, seconds
             if "exec" in handler:
                 await _exec(pod, container, handler["exec"].get("command") or [])
             elif "httpGet" in handler:
-                await _http(pod, container, handler["httpGet"])
+                await http_probe.get(pod, handler["httpGet"], port_number(container, handler["httpGet"].get("port")))
             elif "tcpSocket" in handler:
                 await _tcp(pod, container, handler["tcpSocket"])
             elif "sleep" in handler:
@@ -39,6 +38,8 @@ async def run_handler(pod: LocalPod, container: Object, handler: Object, seconds
                 raise HandlerFailed(f"{next(iter(handler), 'nothing')} is not supported")
     except TimeoutError:
         raise HandlerFailed(f"timed out after {seconds:g} s") from None
+    except http_probe.BadAnswer as error:
+        raise HandlerFailed(str(error)) from None
     except OSError as error:
         raise HandlerFailed(str(error.strerror or error)) from error
 
@@ -65,30 +66,6 @@ async def _exec(pod: LocalPod, container: Object, command: list[str]) -> None:
     if code:
         text = said.decode(errors="replace").strip()
         raise HandlerFailed(f"command {' '.join(command)!r} exited with {code}{': ' + text if text else ''}")
-
-
-async def _http(pod: LocalPod, container: Object, action: Object) -> None:
-    port = port_number(container, action.get("port"))
-    host = action.get("host") or ""
-    secure = (action.get("scheme") or "HTTP") == "HTTPS"
-    made = await pod.connect(port) if not host else None
-    context = ssl._create_unverified_context() if secure else None  # noqa: S323 - a kubelet does not verify either
-    if made is not None:
-        reader, writer = await asyncio.open_connection(sock=made, ssl=context, server_hostname="" if secure else None)
-    else:
-        reader, writer = await asyncio.open_connection(host, port, ssl=context)
-    try:
-        headers = {"Host": f"{host or pod.address}:{port}", "User-Agent": "kube-probe/1.37", "Accept": "*/*"}
-        headers |= {one["name"]: one.get("value", "") for one in action.get("httpHeaders") or ()}
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        writer.write(f"GET {action.get('path') or '/'} HTTP/1.1\r\n{lines}Connection: close\r\n\r\n".encode())
-        status = await reader.readline()
-        parts = status.split()
-        code = int(parts[1]) if len(parts) > 1 and parts[1].isdigit() else 0
-        if not 200 <= code < 400:
-            raise HandlerFailed(f"HTTP probe failed with statuscode: {code}" if code else "malformed HTTP response")
-    finally:
-        writer.close()
 
 
 async def _tcp(pod: LocalPod, container: Object, action: Object) -> None:
