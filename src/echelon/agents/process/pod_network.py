@@ -40,6 +40,7 @@ class PodNetwork:
 
     def __init__(self, directory: NodeDirectory, chosen: ChosenTier) -> None:
         self._path = directory.network
+        self._place = os.path.realpath(directory.path)
         self._chosen = chosen
         self._used: dict[str, str] = {}
         self._line: socket.socket | None = None
@@ -67,9 +68,18 @@ class PodNetwork:
         """An address computed from the name of the pod in its network, the next free one if it is taken."""
         mine = next((address for address, owner in self._used.items() if owner == uid), None)
         if mine is None:
-            mine = free_pod_address(name, self._used, network=self._chosen.tier == "net")
+            mine = self._free_address(name, self._used)
             self._used[mine] = uid
         return mine
+
+    def predict(self, name: str) -> str:
+        """The address that a pod of this name gets if it is free."""
+        return self._free_address(name, ())
+
+    def _free_address(self, name: str, used: Collection[str]) -> str:
+        # The loopback device is shared with other planes of this machine, whose pods may have the same names.
+        network = self._chosen.tier == "net"
+        return free_pod_address(name if network else f"{self._place}/{name}", used, network=network)
 
     def release(self, uid: str) -> None:
         for address in [address for address, owner in self._used.items() if owner == uid]:

@@ -36,7 +36,7 @@ from .local_pods import LocalPods
 from .machine import ChosenTier, Tier, capacity, choose_tier, node_info, shared
 from .measuring import ProcessTable
 from .pod_directories import NodeDirectory, PodDirectory, remove_tree
-from .pod_network import PodNetwork, free_pod_address
+from .pod_network import PodNetwork
 from .pods.node_services import NodeServices
 from .pods.pod_sandbox import clear
 from .pods.pod_worker import PodWorker
@@ -140,7 +140,7 @@ class ProcessNodes:
         self._network = PodNetwork(directory, chosen)
         self._relay = ApiRelay(self._network, chosen, server) if server is not None else None
         self.local_pods = LocalPods(directory, self._network)
-        names = HostsFiles(caches, lambda name: free_pod_address(name, (), network=chosen.tier == "net"))
+        names = HostsFiles(caches, self._network.predict)
         root = chosen.user_namespace or os.geteuid() == 0
         powers = NodePowers(chosen.tier, 0 if root else os.geteuid(), 0 if root else os.getegid(), settings.host_paths)
         self._services = NodeServices(
