@@ -26,11 +26,12 @@ from ..local_pods import LocalPod
 from ..measuring import ProcessTable
 from ..rules.attempts import Attempt, all_containers, init_containers, is_sidecar
 from ..rules.empty_dirs import on_disk, too_large
-from ..rules.kubelet_status import Waiting, Whereabouts, changes, deadline, identity, is_over, status_of, was_started
+from ..rules.kubelet_status import Waiting, Whereabouts, changes, deadline, health_before, identity, is_over, status_of
 from ..rules.pod_plan import PodFacts, PodPlan, plan
 from ..rules.probe_state import ProbeHealth, ProbeKind
 from ..rules.refusals import refusal
 from ..rules.restart_backoff import Backoff
+from ..rules.told_failures import ToldFailures
 from ..shim_lines import ShimFailed
 from ..volume_files import BadVolume, has_files, size_of
 from .container_requests import CannotStartContainer, facts_for_clients, start_request, stop_signal
@@ -79,6 +80,7 @@ class PodWorker:
         self._removed = False
         #: In the order in which it was told first.
         self._told: dict[tuple[str, str], None] = {}
+        self._told_failures = ToldFailures()
         #: Container → the attempt that was to be started, and was not told of yet; the one whose wait was told of.
         self._unannounced: dict[str, int] = {}
         self._backed_off: dict[str, int] = {}
@@ -432,18 +434,17 @@ class PodWorker:
         def failed(kind: ProbeKind, problem: str, last: bool) -> None:
             if self._ending is not None and kind != "readiness":
                 return  # who is asked to end may close its ports first
-            self._event("Warning", "Unhealthy", f"{kind.capitalize()} probe failed: {problem}")
+            if self._told_failures.takes(self._services.clock.now()):
+                self._event("Warning", "Unhealthy", f"{kind.capitalize()} probe failed: {problem}", again=True)
             if last:
                 text = f"Container {name} failed {kind} probe, will be restarted"
-                self._event("Normal", "Killing", text)
+                self._event("Normal", "Killing", text, again=True)
                 self._stop_later(pod, name)
 
-        before = was_started(pod, name, attempt)
-        self._probers[name] = Prober(
-            local, container, attempt, self._services.clock, self._wake.set, failed, started_before=before
-        )
+        before = health_before(pod, name, attempt)
+        self._probers[name] = Prober(local, container, attempt, self._services.clock, self._wake.set, failed, before)
         hook = (container.get("lifecycle") or {}).get("postStart")
-        if hook and not before:
+        if hook and not before.started:
             self._hooks[name, attempt.number] = asyncio.create_task(self._post_start(pod, container, hook, local))
 
     async def _post_start(self, pod: Object, container: Object, hook: Object, local: LocalPod) -> None:

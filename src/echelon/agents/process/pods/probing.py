@@ -100,10 +100,12 @@ class Prober:
         clock: Clock,
         changed: Callable[[], None],
         failed: Callable[[ProbeKind, str, bool], None],
-        *,
-        started_before: bool = False,
+        before: ProbeHealth,
     ) -> None:
-        """`failed` hears of every failure, and whether it was the last that the container may have."""
+        """`failed` hears of every failure, and whether it was the last that the container may have.
+
+        `before` is what was known of this attempt before a restart of Echelon: that holds until probes say otherwise.
+        """
         self._pod = pod
         self._container = container
         self._clock = clock
@@ -114,8 +116,9 @@ class Prober:
         self._states: dict[ProbeKind, ProbeState] = {
             kind: probe_state.initial(kind) for kind, field in FIELDS.items() if container.get(field)
         }
-        if started_before and "startup" in self._states:
-            self._states["startup"] = ProbeState(holds=True)
+        for kind, held in (("startup", before.started), ("readiness", before.ready)):
+            if held and kind in self._states:
+                self._states[kind] = ProbeState(holds=True)
         self._task = asyncio.create_task(self._run(), name="probes") if self._states else None
 
     @property
@@ -133,20 +136,27 @@ class Prober:
     async def _run(self) -> None:
         if "startup" in self._states and not self._holds("startup"):
             await self._repeat("startup")
+            if not self._holds("startup"):
+                return
         async with asyncio.TaskGroup() as group:
             for kind in ("readiness", "liveness"):
                 if kind in self._states:
                     group.create_task(self._repeat(kind))
 
     async def _repeat(self, kind: ProbeKind) -> None:
-        """Until the container has ended, or, for the startup probe, has started."""
+        """Until the container has ended, has started (the startup probe), or is stopped because it failed."""
         probe = self._container[FIELDS[kind]]
         await self._clock.sleep(probe_state.first_at(probe, self._began) - self._clock.now())
         while True:
             await self._once(kind, probe)
-            if kind == "startup" and self._holds(kind):
+            if self._is_decided(kind, probe):
                 return
             await self._clock.sleep(probe_state.period(probe))
+
+    def _is_decided(self, kind: ProbeKind, probe: Object) -> bool:
+        if kind == "startup" and self._holds(kind):
+            return True
+        return kind != "readiness" and self._states[kind].has_failed_for_good(probe)
 
     async def _once(self, kind: ProbeKind, probe: Object) -> None:
         problem = ""

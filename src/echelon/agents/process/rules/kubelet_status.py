@@ -253,10 +253,10 @@ def deadline(pod: Object) -> float | None:
     return None if allowed is None or not begin else parse(begin) + 1.0 + float(allowed)
 
 
-def was_started(pod: Object, name: str, attempt: Attempt) -> bool:
-    """Whether the status says that this attempt has passed its startup probe and hooks before."""
+def health_before(pod: Object, name: str, attempt: Attempt) -> ProbeHealth:
+    """What the status says of this attempt: whether it has passed its startup probe and hooks, and was ready."""
     status = pod.get("status") or {}
     for one in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
-        if one.get("name") == name:
-            return bool(one.get("started")) and one.get("restartCount") == attempt.number
-    return False
+        if one.get("name") == name and one.get("restartCount") == attempt.number:
+            return ProbeHealth(bool(one.get("started")), bool(one.get("ready")))
+    return _NOT_RUNNING
