@@ -329,6 +329,7 @@ def test_ctrl_c_ends_everything_within_its_grace(folder: Path, tier: str) -> Non
     assert time.monotonic() - began >= 2.0
     assert said.count("| asked to end") == 2
     assert "stopping 2 pods" in said
+    assert table(said, "count-worker-0").startswith("count-worker-0 2 stopped ")
     assert said.endswith("\ninterrupted\n")
 
 

@@ -106,6 +106,7 @@ class _Run:
                 async with asyncio.timeout(_TICK_SECONDS):
                     await self.stopped.wait()
         await self.tell(last=True)
+        self.local.end()
 
 
 async def _follow(run: _Run, due: list[_Submission], interrupted: asyncio.Event) -> int:

@@ -33,7 +33,15 @@ _KEPT_LOGS = 2_000
 _SECONDS_BETWEEN_LOGS = 5.0
 #: Pods of a group that begin to run within this time are one line.
 _TOGETHER_SECONDS = 1.0
-_PHASE_STYLES = {"Succeeded": "green", "Running": "cyan", "Pending": "yellow", "Failed": "bold red"}
+#: In place of the phase of a pod that ran until the run was over.
+_STOPPED = "Stopped"
+_PHASE_STYLES = {
+    "Succeeded": "green",
+    "Running": "cyan",
+    _STOPPED: "yellow",
+    "Pending": "yellow",
+    "Failed": "bold red",
+}
 #: Why a container that was never started waits without end, unless somebody changes something.
 _HOPELESS = ("InvalidImageName", "CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 
@@ -189,6 +197,10 @@ class FollowedPods:
         self._began.clear()
         self._final = self.groups()
 
+    def end(self) -> None:
+        """What still ran when the run was over has been stopped."""
+        self._final = [replace(group, phases=_stopped(group.phases)) for group in self.groups()]
+
     def groups(self) -> list[Group]:
         """In order of their first pods."""
         if self._final is not None:
@@ -238,6 +250,10 @@ def _not_started(end: Object) -> str:
 
 def _phase(pod: Object) -> str:
     return str((pod.get("status") or {}).get("phase", "Pending"))
+
+
+def _stopped(phases: Mapping[str, int]) -> dict[str, int]:
+    return {_STOPPED if phase == "Running" else phase: count for phase, count in phases.items()}
 
 
 def _container_statuses(pod: Object) -> list[Object]:
