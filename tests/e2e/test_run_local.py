@@ -333,6 +333,18 @@ def test_ctrl_c_ends_everything_within_its_grace(folder: Path, tier: str) -> Non
     assert said.endswith("\ninterrupted\n")
 
 
+def test_ctrl_c_before_the_plane_is_ready_starts_nothing(folder: Path) -> None:
+    process = start(folder, jobset(folder, STUBBORN, grace=600))
+    deadline = time.monotonic() + 60
+    while not list(folder.glob("echelon-*/lock")):
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=120)
+    assert (process.returncode, said[-13:]) == (130, "\ninterrupted\n")
+    assert "submitted" not in said
+
+
 def test_a_second_ctrl_c_kills(folder: Path) -> None:
     process = start(folder, jobset(folder, STUBBORN, grace=600), "--logs")
     read_until(process, "ready")

@@ -113,7 +113,7 @@ async def _follow(run: _Run, due: list[_Submission], interrupted: asyncio.Event)
     """Submit what is due and tell what happened, until the end; returns the exit code."""
     clock, progress = run.plane.clock, run.progress
     while True:
-        while due and clock.now() >= due[0].due:
+        while due and clock.now() >= due[0].due and not interrupted.is_set():
             await _submit(run.plane, due.pop(0).manifest, run.story, progress)
         await run.tell()
         if interrupted.is_set():
