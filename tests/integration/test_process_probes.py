@@ -110,3 +110,14 @@ async def test_a_ready_container_stays_ready_while_another_worker_takes_over(
 
 async def _synced(worker: PodWorker) -> bool:
     return worker._synced.is_set() and bool(worker._probers)
+
+
+async def test_a_probe_may_give_less_grace_than_the_pod(tmp_path: Path, asked: list[str]) -> None:
+    async with local_plane(tmp_path / "data", "names") as plane:
+        probe = "livenessProbe: {exec: {command: [bad]}, periodSeconds: 1, failureThreshold: 1, "
+        probe += "terminationGracePeriodSeconds: 1}"
+        script = 'trap "" TERM; while true; do sleep 0.05; done'
+        container = f"{{name: c, image: x, command: [sh, -c, '{script}'], {probe}}}"
+        await plane.apply(manifest("p", container, "restartPolicy: Never").replace("Seconds: 30", "Seconds: 60"))
+        ended = await plane.phase("p", "Failed", seconds=30)
+        assert the_container(ended)["state"]["terminated"]["exitCode"] == 137

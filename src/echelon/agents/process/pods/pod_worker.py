@@ -28,7 +28,7 @@ from ..rules.attempts import Attempt, all_containers, init_containers, is_sideca
 from ..rules.empty_dirs import on_disk, too_large
 from ..rules.kubelet_status import Waiting, Whereabouts, changes, deadline, health_before, identity, is_over, status_of
 from ..rules.pod_plan import PodFacts, PodPlan, plan
-from ..rules.probe_state import ProbeHealth, ProbeKind
+from ..rules.probe_state import FIELDS, ProbeHealth, ProbeKind
 from ..rules.refusals import refusal
 from ..rules.restart_backoff import Backoff
 from ..rules.told_failures import ToldFailures
@@ -439,7 +439,7 @@ class PodWorker:
             if last:
                 text = f"Container {name} failed {kind} probe, will be restarted"
                 self._event("Normal", "Killing", text, again=True)
-                self._stop_later(pod, name)
+                self._stop_later(pod, name, container[FIELDS[kind]].get("terminationGracePeriodSeconds"))
 
         before = health_before(pod, name, attempt)
         self._probers[name] = Prober(local, container, attempt, self._services.clock, self._wake.set, failed, before)
@@ -458,13 +458,13 @@ class PodWorker:
 
     # -- stopping ----------------------------------------------------------------------------------------------
 
-    def _stop_later(self, pod: Object, name: str) -> None:
-        """Stop a container within the grace of its pod; it may start again."""
+    def _stop_later(self, pod: Object, name: str, grace: float | None = None) -> None:
+        """Stop a container within this grace, else that of its pod; it may start again."""
         latest = self._sandbox.attempts.latest(name)
         if latest is None or not latest.running or (name, latest.number) in self._stops or self._ending is not None:
             return
-        grace = float(pod["spec"].get("terminationGracePeriodSeconds", 30))
-        end = self._services.clock.now() + grace
+        allowed = pod["spec"].get("terminationGracePeriodSeconds", 30) if grace is None else grace
+        end = self._services.clock.now() + float(allowed)
         self._stops[name, latest.number] = asyncio.create_task(self._stop(pod, name, latest.number, end))
 
     async def _stop(self, pod: Object, name: str, number: int, end: float | None = None) -> None:
