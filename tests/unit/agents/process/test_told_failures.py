@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from echelon.agents.process.rules.told_failures import ToldFailures
+from echelon.agents.process.pods.told_failures import ToldFailures
 
 
 def test_what_fails_for_ever_is_told_often_at_first_and_then_now_and_then() -> None:

@@ -31,7 +31,6 @@ from ..rules.pod_plan import PodFacts, PodPlan, plan
 from ..rules.probe_state import FIELDS, ProbeHealth, ProbeKind
 from ..rules.refusals import refusal
 from ..rules.restart_backoff import Backoff
-from ..rules.told_failures import ToldFailures
 from ..shim_lines import ShimFailed
 from ..volume_files import BadVolume, has_files, size_of
 from .container_requests import CannotStartContainer, facts_for_clients, start_request, stop_signal
@@ -39,6 +38,7 @@ from .container_settings import container_setting
 from .node_services import NodeServices
 from .pod_sandbox import PodSandbox, clear
 from .probing import HandlerFailed, Prober, run_handler
+from .told_failures import ToldFailures
 
 log = logging.getLogger(__name__)
 
