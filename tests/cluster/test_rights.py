@@ -130,6 +130,10 @@ class Stage:
             if step != START:
                 await self.kubelets.complete(granted.part, 1)
 
+    async def done_late_at_the_start(self, granted: Granted, step: str) -> bool:
+        """What a busy machine does late at the start seems to be done first by the step after it."""
+        return step == next(iter(STEPS)) and await self.refused_without(granted, START)
+
     async def _refusal(self, granted: Granted) -> bool:
         deadline = time.monotonic() + _REFUSED_SECONDS
         while time.monotonic() < deadline:
@@ -221,7 +225,8 @@ async def test_the_roles_are_enough_and_nothing_in_them_is_unused(stage: Stage) 
 @pytest.mark.cluster_long
 @pytest.mark.timeout(7200)
 async def test_without_any_single_right_something_is_refused(stage: Stage) -> None:
-    users, _ = await all_steps(stage)
+    users, failed = await all_steps(stage)
+    assert not failed, "\n".join(failed)
     begin = time.monotonic()
     granted = await stage.granted()
 
@@ -232,7 +237,7 @@ async def test_without_any_single_right_something_is_refused(stage: Stage) -> No
     # Those that are used at the start come last, since each of them is a start.
     for one in sorted(granted, key=lambda one: (step_of(one) == START, one.part)):
         step = step_of(one)
-        if step and await stage.refused_without(one, step):
+        if step and (await stage.refused_without(one, step) or await stage.done_late_at_the_start(one, step)):
             tried += 1
         else:
             unnoticed.append(f"{one} (step {step or 'none'})")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -93,3 +94,12 @@ async def test_redirects_are_followed_on_the_same_host_alone(location: str, prob
         with pytest.raises(HandlerFailed, match=problem):
             await probe(port)
     return None
+
+
+async def test_a_connection_of_a_hook_that_times_out_by_itself_is_told_as_such() -> None:
+    class Lost(_Pod):
+        async def connect(self, port: int) -> socket.socket:
+            raise TimeoutError(errno.ETIMEDOUT, "Connection timed out")
+
+    with pytest.raises(HandlerFailed, match="timed out"):
+        await run_handler(cast(LocalPod, Lost()), CONTAINER, {"tcpSocket": {"port": 1}}, None)

@@ -37,7 +37,7 @@ async def run_handler(pod: LocalPod, container: Object, handler: Object, seconds
             else:
                 raise HandlerFailed(f"{next(iter(handler), 'nothing')} is not supported")
     except TimeoutError:
-        raise HandlerFailed(f"timed out after {seconds:g} s") from None
+        raise HandlerFailed("timed out" if seconds is None else f"timed out after {seconds:g} s") from None
     except http_probe.BadAnswer as error:
         raise HandlerFailed(str(error)) from None
     except OSError as error:
