@@ -49,6 +49,7 @@ _ADMISSION = {
 #: suspended Job itself; without any, there is no right to bind claims apart, and no rule that taints devices.
 _UNASKED = {GateSet.ALL: ("jobs/status",), GateSet.NONE: ("resourceclaims/binding", "devicetaintrules")}
 _REFUSED_SECONDS = 90.0
+_PLACES = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ class Stage:
     gates: GateSet
     kubelets: Kubelets
     log: AuditLog
-    places: Iterator[int] = field(default_factory=itertools.count)
+    #: Numbers that no namespace has had: that of the test before may still be on its way out.
+    places: Iterator[int] = field(default_factory=lambda: _PLACES)
 
     async def granted(self) -> list[Granted]:
         found: list[Granted] = []
