@@ -259,6 +259,6 @@ async def _reported(e: Echelon, composites: str | list[str], groups: list[str], 
             assert state is not None
             assert state["reason"] == reason
             assert word in state["message"].lower(), state["message"]
+    stuck = await e.until_condition(PODS, "p", "PodScheduled", status="False")
     assert not await e.bound()
-    stuck = await e.get(PODS, "p")
     assert (meta.find_condition(stuck, "PodScheduled") or {}).get("reason") == "SchedulerError"
